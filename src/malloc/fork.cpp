@@ -90,7 +90,7 @@ void MallocInstance::hold_locks_for_fork() noexcept {
 }
 
 void MallocInstance::reset_after_fork(ThreadState& thread) noexcept {
-  engine_.keep_only(cache_of(thread));
+  engine_.keep_only(thread.cache);
   const GuardPool::Statistics guarded = guards_.statistics();
   engine_.limit().recount(engine_.count_held() + guarded.live_bytes + guarded.waiting_bytes);
   scavenger_.reset_after_fork();

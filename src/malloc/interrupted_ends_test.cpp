@@ -66,11 +66,11 @@ TEST_F(InterruptedEndsTest, AThreadThatEndsUsesNoCacheThatAnotherMayHave) {
   TestThread& thread = *threads.back();
   TestThread other(malloc);
   for (std::size_t i = 0; i < kMostParked; ++i) threads[i]->end();
-  ThreadCache* const cache = MallocInstance::cache_of(thread.state);
+  ThreadCache* const cache = thread.state.cache;
   g_thread = &thread;
   g_other = &other;
   run_in_steps(begin_other, [&] { thread.end(); });
-  EXPECT_EQ(MallocInstance::cache_of(other.state), cache);
+  EXPECT_EQ(other.state.cache, cache);
   EXPECT_GT(g_steps_after, 0);
   EXPECT_EQ(g_popped, nullptr) << "from another thread's cache";
   other.deallocate(g_allocated);
@@ -95,7 +95,7 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
     run_in_steps(allocate_once, [&] { thread.allocate(kObjectBytes); });
     if (g_allocated == nullptr) break;
     ASSERT_EQ(registry().live_threads(), 1u) << steps;
-    ASSERT_NE(MallocInstance::cache_of(thread.state), nullptr);
+    ASSERT_NE(thread.state.cache, nullptr);
   }
   EXPECT_EQ(registry().live_threads(), 0u);
 }

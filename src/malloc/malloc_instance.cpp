@@ -28,8 +28,6 @@ bool MallocInstance::start(const Options& options, std::uint64_t seed) noexcept 
 
 // Threads.
 
-ThreadCache* MallocInstance::cache_of(const ThreadState& thread) noexcept { return thread.cache; }
-
 ObjectBins* MallocInstance::bins_of(ThreadState& thread) noexcept {
   ObjectBins* const bins = thread.cache;
   return bins == thread.free_bins && bins == &thread.for_malloc() ? bins : nullptr;
@@ -47,7 +45,7 @@ bool MallocInstance::start_thread(ThreadState& thread) noexcept {
   ThreadRegistry& registry = engine_.registry();
   ThreadCache* cache = registry.adopt(&thread);
   if (cache == nullptr) return false;
-  if (cache != cache_of(thread)) {  // a signal handler adopted another
+  if (cache != thread.cache) {  // a signal handler adopted another
     registry.park(*cache);
     return true;
   }
@@ -66,7 +64,7 @@ void MallocInstance::end_thread(ThreadState& thread) noexcept {
 void MallocInstance::end_thread_alone(ThreadState& thread) noexcept {
   if (is_gated(thread)) count_verified(thread);
   // What the C library itself frees after this goes the direct way.
-  if (ThreadCache* const cache = cache_of(thread)) {
+  if (ThreadCache* const cache = thread.cache) {
     engine_.registry().park(*cache);
   } else {
     thread.bypass_caches();
@@ -83,7 +81,7 @@ void MallocInstance::after_slow_path(ThreadState& thread) noexcept {
 [[gnu::noinline]] void MallocInstance::look_after_what_is_due(ThreadState& thread,
                                                               const void* caller) noexcept {
   WatchPause pause(thread);
-  engine_.follow_growth(cache_of(thread));
+  engine_.follow_growth(thread.cache);
   keep_to_soft_limit();
   if (!is_thread_due() || (caller != nullptr && !os::may_start_thread(caller))) return;
   scavenger_.notice();
@@ -177,7 +175,7 @@ Engine::Block MallocInstance::serve_object(ThreadState& thread, unsigned size_cl
 
 Engine::Block MallocInstance::try_serve_object(ThreadState& thread, unsigned size_class) noexcept {
   if (is_fresh(thread) && !start_thread(thread)) return {nullptr, false};
-  ThreadCache* const cache = cache_of(thread);
+  ThreadCache* const cache = thread.cache;
   if (cache != nullptr) {
     if (is_gated(thread) && !verifies_frees()) [[unlikely]]
       open_gate(thread);
@@ -238,7 +236,7 @@ Engine::Block MallocInstance::serve_large(ThreadState& thread, const Allocation&
 /// \returns  true if a second try may succeed
 bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
                                std::uint64_t& pass_ns) noexcept {
-  ThreadCache* const cache = cache_of(thread);
+  ThreadCache* const cache = thread.cache;
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t began = os::monotonic_ns();
   if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
@@ -360,7 +358,7 @@ void MallocInstance::deallocate_slowly(ThreadState& thread, void* p, const FreeC
     engine_.deallocate_large(p);
   } else {
     if (is_fresh(thread)) start_thread(thread);
-    ThreadCache* const cache = cache_of(thread);
+    ThreadCache* const cache = thread.cache;
     if (cache == nullptr) {
       engine_.deallocate_object(size_class, p);
     } else if (!cache->push(size_class, p)) {
@@ -395,7 +393,7 @@ std::size_t MallocInstance::usable_bytes_slowly(const void* p) noexcept {
 
 bool MallocInstance::release_memory(ThreadState& thread) noexcept {
   if (must_not_wait() || !is_started()) return false;
-  ThreadCache* cache = cache_of(thread);
+  ThreadCache* cache = thread.cache;
   const bool flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   return engine_.release_all() != 0 || flushed;
 }
@@ -431,7 +429,7 @@ void MallocInstance::verify_at_exit(ThreadState& thread) noexcept {
   guards_.verify_all();
   if (has_full_checks()) return checked_.verify_all();
   if (verifies_frees()) return;  // each free so far was: no cache can have what is wrong
-  if (ThreadCache* cache = cache_of(thread)) cache->flush_all();
+  if (ThreadCache* cache = thread.cache) cache->flush_all();
   engine_.central().flush_transfer();
 }
 

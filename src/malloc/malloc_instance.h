@@ -62,8 +62,6 @@ class MallocInstance {
     return {&direct_bins(), &direct_bins(), &direct_bins()};
   }
 
-  /// The thread's cache, nullptr if it has none.
-  static ThreadCache* cache_of(const ThreadState& thread) noexcept;
   /// Its bins, if allocating and freeing may both use them without a look at anything else.
   static ObjectBins* bins_of(ThreadState& thread) noexcept;
 

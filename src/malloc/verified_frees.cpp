@@ -77,7 +77,7 @@ void MallocInstance::stop_verifying() noexcept {
 }
 
 void MallocInstance::open_gate(ThreadState& thread) noexcept {
-  if (ThreadCache* const cache = cache_of(thread)) engine_.registry().open_gate(*cache, thread);
+  if (ThreadCache* const cache = thread.cache) engine_.registry().open_gate(*cache, thread);
 }
 
 /// Dies with a sentence if no live object starts at `p`.

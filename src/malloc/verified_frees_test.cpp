@@ -35,7 +35,7 @@ constexpr const char* kWrongSize =
 
 TEST_F(VerifiedFrees, AThreadHasACacheAndEveryCallPassesTheChecks) {
   thread.deallocate(thread.allocate(100));
-  ASSERT_NE(MallocInstance::cache_of(thread.state), nullptr);
+  ASSERT_NE(thread.state.cache, nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
   EXPECT_NE(thread.state.free_bins, thread.state.cache);
   EXPECT_EQ(thread.state.verified_bins, thread.state.cache);
