@@ -10,7 +10,7 @@ namespace strata {
 /// \returns  nullptr where it is served like any other
 void* MallocInstance::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
-  const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && has_empty_blocks_ &&
+  const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && has_empty_blocks() &&
                       engine_.lives_for_ever();
   if (!is_apt) return nullptr;
   if (empties_.reserved_bytes() == 0) host_.begin_empty_blocks(*this);

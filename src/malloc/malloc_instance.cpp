@@ -17,10 +17,9 @@ bool MallocInstance::start(const Options& options, std::uint64_t seed) noexcept 
   if (!engine_.start(options_, seed, os::address_space_limit_bytes())) return false;
   checks_now_.store(options_.verifies_frees() ? Options::Checks::kFrees : options_.checks,
                     std::memory_order_relaxed);
-  has_empty_blocks_ = options_.checks != Options::Checks::kBasic;  // under auto to the end
   if (verifies_frees()) engine_.registry().put_before_caches(verifying_bins());
   guard_watcher_.configure(options.guard_rate, seed);
-  if (has_empty_blocks_ && engine_.lives_for_ever()) guard_watcher_.leave_empty_blocks();
+  if (has_empty_blocks() && engine_.lives_for_ever()) guard_watcher_.leave_empty_blocks();
   scavenger_.set_delay_ms(options.release_delay_ms);
   is_started_.store(true, std::memory_order_release);
   return true;
@@ -121,7 +120,7 @@ Engine::Block MallocInstance::serve(ThreadState& thread, unsigned size_class,
     if (!is_ready()) return serve_spare(allocation);
   }
   // Nobody has looked into a bin for them so far.
-  if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks_) {
+  if (allocation.bytes == 0 && size_class != 0 && !has_empty_blocks()) {
     void* object = thread.for_malloc().pop(size_class);
     if (object == nullptr) object = pop_slowly(thread, size_class);
     if (object != nullptr) return Engine::as_block(object);

@@ -97,7 +97,7 @@ class MallocInstance {
 
   /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
   void* pop_for_nothing(ThreadState& thread) const noexcept {
-    return has_empty_blocks_ ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
+    return has_empty_blocks() ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
   }
   /// The same where it is not, after the first one.
   /// \returns  nullptr, too, if a watcher may choose the allocation
@@ -262,6 +262,8 @@ class MallocInstance {
   /// What is checked now: kFrees under kAuto, and kBasic once that has ended.
   Options::Checks checks() const noexcept { return checks_now_.load(std::memory_order_relaxed); }
 
+  /// Whether an access to a block of 0 bytes is a fault; under kAuto to the end.
+  bool has_empty_blocks() const noexcept { return options_.checks != Options::Checks::kBasic; }
   // Chosen: long enough that a program which goes on asking pays nothing, too short to notice; and
   // of a program that replaces objects at its limit, a ninth of the time at the most.
   static constexpr std::uint64_t kVainNs = 1'000'000;
@@ -410,7 +412,6 @@ class MallocInstance {
   // those to whom it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
-  bool has_empty_blocks_ = true;            // an access to a block of 0 bytes is a fault
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.
