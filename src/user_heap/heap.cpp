@@ -25,15 +25,10 @@ namespace {
 
 // What the hot paths do not serve. They end with a call of a function that is not inlined, so that
 // they save no register.
-[[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block) noexcept {
+[[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   if (heap == nullptr) die_without_memory(block);
-  heap->deallocate(block, {});
-}
-[[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block,
-                                         std::size_t size_class) noexcept {
-  if (heap == nullptr) die_without_memory(block);
-  heap->deallocate(block, {FreeCall::By::kFree, SizeClassMap::bytes_of(size_class)});
+  heap->deallocate(block, {FreeCall::By::kFree, bytes});
 }
 
 std::size_t write_as(void (*write)(const Statistics&, TextSink&) noexcept, UserHeap* heap,
@@ -108,15 +103,13 @@ void* Heap::allocate(std::size_t bytes) noexcept {
 void Heap::deallocate(void* block) noexcept {
   if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
     return;
-  deallocate_slowly(heap_, block);
+  deallocate_slowly(heap_, block, FreeCall::kUnsaid);
 }
 
 void Heap::deallocate(void* block, std::size_t bytes) noexcept {
   if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
     return;
-  if (block == nullptr) return;
-  if (heap_ == nullptr) die_without_memory(block);
-  heap_->deallocate(block, {FreeCall::By::kFree, bytes});
+  deallocate_slowly(heap_, block, bytes);
 }
 
 Heap::SizeClass Heap::size_class_of(std::size_t bytes) noexcept {
@@ -135,7 +128,7 @@ void Heap::deallocate_raw(void* block, SizeClass size_class) noexcept {
   // Not the class that is said: what a profile or a signal handler got lies in none.
   if (HeapThread::bins_at(entry_).push(g_heap_map.class_of(block), block)) [[likely]]
     return;
-  deallocate_slowly(heap_, block, static_cast<std::size_t>(size_class));
+  deallocate_slowly(heap_, block, SizeClassMap::bytes_of(static_cast<std::size_t>(size_class)));
 }
 
 void* Heap::allocate_zeroed(std::size_t count, std::size_t bytes) noexcept {
