@@ -171,13 +171,12 @@ class GrowingBlockAllocator {
           block_bytes(bytes),
           alignment(aligned_to),
           page_bytes(shared.page_size()) {
-      if (bytes > page_bytes || alignment > page_bytes) return;
+      if (bytes > page_bytes) return;
       stride = detail::round_up(bytes, alignment < kMinBlockBytes ? kMinBlockBytes : alignment);
       divider = detail::ExactDivider(stride);
       for (std::size_t blocks = page_bytes / stride; blocks != 0; --blocks) {
         const std::size_t record =
             sizeof(Page) + detail::divide_rounding_up(blocks, kWordBits) * sizeof(Word);
-        if (record > page_bytes) continue;
         record_offset = detail::round_down(page_bytes - record, detail::kCacheLineBytes);
         if (blocks * stride > record_offset) continue;
         blocks_per_page = blocks;

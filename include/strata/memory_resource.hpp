@@ -112,9 +112,10 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   }
 
   void* cut(std::size_t bytes, std::size_t alignment) noexcept {
+    // No address lies in the upper half, so none is too large to be rounded up to a power of two.
     const std::size_t start = detail::round_up(next_, alignment);
     const std::size_t taken = bytes_taken(bytes);
-    if (next_ == 0 || start < next_ || start > end_ || taken > end_ - start) return nullptr;
+    if (start > end_ || taken > end_ - start) return nullptr;
     next_ = start + taken;
     return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
   }
@@ -124,7 +125,7 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   bool add_pages(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t start = detail::round_up(next_, alignment);
     const std::size_t taken = bytes_taken(bytes);
-    if (start < next_ || taken > static_cast<std::size_t>(-1) - start) return false;
+    if (taken > static_cast<std::size_t>(-1) - start) return false;
     const std::size_t page = arena_.page_size();
     const std::size_t count = detail::divide_rounding_up(start + taken - end_, page);
     void* pages = arena_.allocate_pages(count);

@@ -93,7 +93,7 @@ class BitmapPoolOperations {
       if (index >= geometry().capacity) continue;
       const std::size_t at = index >> geometry().leaf_shift;
       const BitWord bit = BitWord{1} << (index & (geometry().bits_per_leaf() - 1));
-      if (at != leaf || (mask & bit) != 0) {
+      if (at != leaf) {
         accepted += popcount(tree().release_bits(leaf, mask));
         leaf = at;
         mask = 0;

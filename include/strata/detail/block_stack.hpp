@@ -178,11 +178,6 @@ class BlockStack {
     }
   }
 
-  bool is_live(const void* p) const noexcept {
-    const std::size_t index = index_of(p);
-    return index < fresh_ && states_[index] == CellState::kLive;
-  }
-
   /// \returns  The first live block at or after `index`; fresh_end() if there is none.
   /// \cost     Eight cells a step.
   std::size_t next_live(std::size_t index) const noexcept {
