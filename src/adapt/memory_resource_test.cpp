@@ -140,6 +140,38 @@ TEST(MemoryResource, IsEqualToAnotherOverTheSameSource) {
   b.deallocate(a.allocate(30), 30);
 }
 
+/// Laid out as a resource over a source, and of another class.
+class Lookalike final : public std::pmr::memory_resource {
+ public:
+  explicit Lookalike(SizeClassAllocator& source) : source_(&source) {}
+
+ private:
+  void* do_allocate(std::size_t, std::size_t) override { return source_; }
+  void do_deallocate(void*, std::size_t, std::size_t) override {}
+  bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other && upstream_ == nullptr;
+  }
+  SizeClassAllocator* source_;
+  std::pmr::memory_resource* upstream_ = nullptr;
+};
+
+TEST(MemoryResource, IsEqualToNoneOfAnotherClassOrUpstream) {
+  SizeClassAllocator sizes;
+  SizeClassAllocator others;
+  Counting upstream, another;
+  MemoryResource<SizeClassAllocator> above(others, &upstream);
+  MemoryResource<SizeClassAllocator> equal_above(others, &upstream);
+  MemoryResource<SizeClassAllocator> none(sizes);
+  MemoryResource<SizeClassAllocator> one(sizes, &upstream);
+  EXPECT_FALSE(none == Lookalike(sizes));
+  EXPECT_FALSE(none == one);
+  EXPECT_FALSE(one == none);
+  EXPECT_FALSE(one == MemoryResource<SizeClassAllocator>(sizes, &another));
+  EXPECT_TRUE(MemoryResource<SizeClassAllocator>(sizes, &above) ==
+              MemoryResource<SizeClassAllocator>(sizes, &equal_above))
+      << "upstreams that are equal, not the same";
+}
+
 TEST(ArenaResource, CutsPagesInOrderAndRunsOnFromOneIntoTheNext) {
   const std::size_t page = os::page_bytes();
   PageArena arena(8 * page);
@@ -209,7 +241,20 @@ TEST(ArenaResource, ServesEveryAlignment) {
     auto* p = static_cast<char*>(resource.allocate(10, alignment));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
     std::memset(p, 1, 10);
+    auto* const next = static_cast<char*>(arena.allocate_page());
+    EXPECT_LE(p + 10, next) << "no page that was not taken";
   }
+}
+
+TEST(ArenaResource, TakesNoPageForWhatItRefuses) {
+  const std::size_t page = os::page_bytes();
+  PageArena arena(64 * page);
+  MemoryResource<PageArena> resource(arena);
+  static_cast<void>(resource.allocate(1));
+  volatile std::size_t absurd = SIZE_MAX - 10;
+  for (std::size_t alignment = 1; alignment <= 64 * page; alignment *= 2)
+    EXPECT_THROW(static_cast<void>(resource.allocate(absurd, alignment)), std::bad_alloc);
+  EXPECT_EQ(arena.pages_allocated(), 1u);
 }
 
 TEST(ArenaResource, StartsAgainOnReset) {
@@ -234,6 +279,7 @@ TEST(ArenaResource, GoesUpstreamOrThrowsWhenTheArenaIsExhausted) {
     EXPECT_THROW(static_cast<void>(resource.allocate(absurd)), std::bad_alloc);
     EXPECT_NE(resource.allocate(page), nullptr);
     EXPECT_THROW(static_cast<void>(resource.allocate(1)), std::bad_alloc);
+    EXPECT_THROW(static_cast<void>(resource.allocate(absurd)), std::bad_alloc);
   }
   Counting upstream;
   MemoryResource<PageArena> resource(arena, &upstream);

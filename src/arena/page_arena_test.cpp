@@ -117,6 +117,26 @@ TEST(PageArena, GivesItsRegionBackOnceHoweverOftenItMoves) {
   EXPECT_EQ(pages.calls(os::FakePageSource::kUnmap), 2u);
 }
 
+TEST(PageArena, TakesEverythingOfAnotherWhenItIsAssigned) {
+  os::FakePageSource pages, others;
+  {
+    PageArena arena(2 * kPage, 0, pages);
+    arena = PageArena(8 * kPage, 2 * kPage, others);
+    EXPECT_EQ(pages.mapped_bytes(), 0u);
+    EXPECT_EQ(arena.page_size(), 2 * kPage);
+    EXPECT_EQ(arena.total_pages(), 4u);
+  }
+  EXPECT_EQ(others.mapped_bytes(), 0u);
+}
+
+TEST(PageArena, AsksForHugePagesOnlyWhereItsOwnAreLargerThanTheSystems) {
+  os::FakePageSource pages;
+  PageArena usual(2 * kPage, kPage, pages);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseHuge), 0u);
+  PageArena larger(4 * kPage, 2 * kPage, pages);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseHuge), 1u);
+}
+
 struct Refusal {
   std::size_t bytes;
   std::size_t page_bytes;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -151,6 +152,26 @@ TEST(GrowingBlockAllocator, KeepsItsPagesOnReset) {
   std::size_t count = 0;
   while (blocks.allocate() != nullptr) ++count;
   EXPECT_EQ(count, 4 * blocks.blocks_per_page());
+}
+
+TEST(GrowingBlockAllocator, ServesEachBlockOnceAfterAResetWithAPageOpen) {
+  PageArena arena(4 * kOsPage);
+  GrowingBlockAllocator blocks(arena, 1000, 8);
+  for (std::size_t i = 0; i <= blocks.blocks_per_page(); ++i) blocks.allocate();
+  blocks.reset();
+  blocks.check_invariants();
+  std::set<void*> distinct;
+  while (void* block = blocks.allocate()) ASSERT_TRUE(distinct.insert(block).second);
+  EXPECT_EQ(distinct.size(), 4 * blocks.blocks_per_page());
+}
+
+TEST(GrowingBlockAllocator, OwnsNothingOfItsRecords) {
+  PageArena arena(kOsPage);
+  GrowingBlockAllocator blocks(arena, 1000, 8);
+  auto* block = static_cast<char*>(blocks.allocate());
+  EXPECT_TRUE(blocks.owns(block + blocks.blocks_per_page() * 1000 - 1));
+  EXPECT_FALSE(blocks.owns(block + blocks.blocks_per_page() * 1000));
+  EXPECT_FALSE(blocks.owns(block + kOsPage - 1));
 }
 
 TEST(GrowingBlockAllocator, KeepsItsBlocksWhenItMoves) {

@@ -158,6 +158,32 @@ TYPED_TEST(SizeClassAllocatorTest, TrustsNothingThatLiesOnAnArenaUsedBefore) {
   }
 }
 
+TYPED_TEST(SizeClassAllocatorTest, KeepsToItsPagesOfAnArena) {
+  const std::size_t page = os::page_bytes();
+  // What it keeps behind the runs ends one byte after a page, or in the middle of one.
+  for (const std::size_t count : {page / 128, std::size_t{3}}) {
+    PageArena arena(64 * count * page);
+    std::vector<std::size_t> classes;
+    for (std::size_t i = 1; i <= count; ++i) classes.push_back(i * page * 4 / count / 8 * 8);
+    auto sizes = TypeParam::try_create(classes.data(), count, 8 * page, &arena);
+    ASSERT_TRUE(sizes);
+    std::memset(arena.allocate_page(), 0xff, page);
+    std::size_t class_size = 0;
+    ASSERT_NE(sizes->allocate(classes.back(), class_size), nullptr);
+    EXPECT_EQ(class_size, classes.back());
+    sizes->check_invariants();
+  }
+}
+
+TYPED_TEST(SizeClassAllocatorTest, RefusesAnAlignmentThatNoClassHas) {
+  TypeParam sizes({24, 8192}, 1 << 16);
+  EXPECT_EQ(sizes.try_allocate(10, 16384), nullptr);
+  EXPECT_EQ(sizes.try_allocate(10, 8192), nullptr) << "runs begin on a page";
+  EXPECT_NE(sizes.try_allocate(10, 4096), nullptr);
+  TypeParam odd({24, 40});
+  EXPECT_EQ(odd.try_allocate(10, 16), nullptr);
+}
+
 TYPED_TEST(SizeClassAllocatorTest, WritesAnEighthOfARunAtMostBeforehandOnAnArena) {
   constexpr unsigned char kMark = 0x5a;
   const std::size_t run_bytes = 8 * os::page_bytes();

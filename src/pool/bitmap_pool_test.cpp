@@ -246,6 +246,10 @@ TEST(BitmapPool, AnyCursorIsSafeAndIsMovedToWhereABlockWas) {
   EXPECT_LT(cursor.leaf(), 8u) << "the word was full, another took over";
   void* next = pool.allocate(cursor);
   EXPECT_EQ(pool.index_of(next) / 8, cursor.leaf()) << "the cursor stays where blocks are";
+  cursor.leaf() = SIZE_MAX;
+  void* batch[4];
+  ASSERT_EQ(pool.allocate_batch(batch, 4, cursor), 4u);
+  for (void* block : batch) EXPECT_TRUE(pool.deallocate(block));
 }
 
 /// In a pool of which most is taken, the next free blocks are those that other threads gave back.

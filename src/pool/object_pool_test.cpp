@@ -165,6 +165,11 @@ TYPED_TEST(ObjectPoolTest, DestroysWhatItHeldWhenItIsAssigned) {
   pool.check_invariants();
   for (int i = 0; i < 4; ++i) pool.create(i);
   EXPECT_THROW(pool.create(9), std::bad_alloc) << "what to do when it is full moves, too";
+  testing::internal::CaptureStderr();
+  pool = Pool<TypeParam, Counted>(1, Exhaustion::kThrow, Leftovers::kReport);
+  pool.create(1);
+  pool = Pool<TypeParam, Counted>(1);
+  EXPECT_NE(testing::internal::GetCapturedStderr(), "") << "and what to do with what is left";
 }
 
 TYPED_TEST(ObjectPoolTest, GrowsByChunksWithoutMovingAnObject) {
@@ -323,8 +328,30 @@ TYPED_TEST(ObjectPoolTest, LivesInABufferOfTheCaller) {
   EXPECT_GE(reinterpret_cast<char*>(handle.get()), buffer.data());
   EXPECT_LT(reinterpret_cast<char*>(handle.get()), buffer.data() + buffer.size());
   EXPECT_EQ(pool.release_empty_chunks(), 0u);
+  handle.reset();
+  EXPECT_EQ(pool.release_empty_chunks(), 0u) << "the buffer stays";
+  EXPECT_NE(pool.make(2), nullptr);
   EXPECT_THROW(SmallPool(buffer.data(), 8), std::invalid_argument);
   EXPECT_EQ(SmallPool::buffer_bytes(SIZE_MAX / 4), 0u) << "they fit into no buffer";
+}
+
+TYPED_TEST(ObjectPoolTest, WritesNowhereBesideABufferOfTheCaller) {
+  using SmallPool = Pool<TypeParam, Counted>;
+  alignas(64) char memory[512];
+  for (std::size_t skipped = 0; skipped < 16; ++skipped) {
+    for (std::size_t bytes = 0; bytes < 400; ++bytes) {
+      std::memset(memory, 0x5a, sizeof memory);
+      auto pool = SmallPool::try_create(memory + skipped, bytes);
+      if (!pool) continue;
+      ASSERT_LT(pool->capacity(), bytes);
+      std::vector<Counted*> objects;
+      while (Counted* object = pool->create(1)) objects.push_back(object);
+      for (Counted* object : objects) pool->destroy(object);
+      pool->check_invariants();
+      char* const end = memory + skipped + bytes;
+      ASSERT_EQ(std::count(end, std::end(memory), 0x5a), std::end(memory) - end);
+    }
+  }
 }
 
 TYPED_TEST(ObjectPoolTest, GivesEmptyChunksBackAndGoesOn) {
@@ -444,6 +471,31 @@ TEST(ObjectPoolOfOwners, EndsWhatItHeldBeforeItIsAssignedAnything) {
   EXPECT_TRUE(pool.owns(owner)) << "an assignment to itself changes nothing";
   pool.destroy(owner);
   EXPECT_EQ(Owner::alive, 0);
+  pool.check_invariants();
+}
+
+/// Owns two others of its pool, of which one clears the pool as it is destroyed.
+struct Parent {
+  static inline int alive = 0;
+  explicit Parent(ObjectPool<Parent>& p, bool c = false) : pool(p), clears(c) { ++alive; }
+  Parent(const Parent&) = delete;
+  ~Parent() {
+    --alive;
+    if (clears) pool.clear();
+    for (Parent* child : children) pool.destroy(child);
+  }
+  ObjectPool<Parent>& pool;
+  bool clears;
+  Parent* children[2] = {};
+};
+
+TEST(ObjectPoolOfOwners, DestroysNoObjectAgainThatADestructorCleared) {
+  ObjectPool<Parent> pool(2, Exhaustion::kGrow, Leftovers::kDestroy);
+  Parent* parent = pool.create(pool);
+  parent->children[0] = pool.create(pool, true);
+  parent->children[1] = pool.create(pool);  // in a chunk that is empty before its turn comes
+  pool.clear();
+  EXPECT_EQ(Parent::alive, 0);
   pool.check_invariants();
 }
 
