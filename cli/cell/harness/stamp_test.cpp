@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace strata::cell {
@@ -49,6 +50,21 @@ TEST(Stamp, TheOtherTellsOfBothEndsAndOfEveryPage) {
     memory[at] ^= std::byte{1};
     EXPECT_FALSE(has_stamp(block)) << at;
     memory[at] ^= std::byte{1};
+  }
+}
+
+TEST(Stamp, TellsOfTheLastByteAndOfWordsThatChangedPlaces) {
+  for (std::uint32_t stamp : {kWhole, kEnds}) {
+    for (std::uint32_t bytes : {16u, 17u, 23u, 24u, 4096u, 8192u}) {
+      std::vector<std::byte> memory(bytes);
+      Block block{memory.data(), bytes, stamp};
+      write_stamp(block);
+      memory.back() ^= std::byte{1};
+      EXPECT_FALSE(has_stamp(block)) << bytes;
+      memory.back() ^= std::byte{1};
+      std::swap_ranges(memory.begin(), memory.begin() + 8, memory.end() - 8);
+      EXPECT_FALSE(has_stamp(block)) << bytes;
+    }
   }
 }
 
