@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -298,7 +299,9 @@ TEST(Heap, ALimitTooSmallForAnythingRefusesEverything) {
       options.hard_limit_bytes = limit;
       options.checks = checks;
       Heap heap(options);
+      errno = 0;
       EXPECT_EQ(heap.allocate(1), nullptr);
+      EXPECT_EQ(errno, ENOMEM);
       heap.check_invariants();
       EXPECT_EQ(heap.allocate(kMiB), nullptr);
       EXPECT_LE(heap.statistics().held, limit);
@@ -312,9 +315,13 @@ TEST(Heap, LimitsAreBytesHoweverLargeTheyAre) {
     Heap::Options options;
     options.soft_limit_bytes = options.hard_limit_bytes = limit;
     Heap heap(options);
-    EXPECT_NE(heap.allocate(64 * kMiB), nullptr);
-    EXPECT_EQ(heap.statistics().soft_limit, limit);
-    EXPECT_EQ(heap.statistics().hard_limit, limit);
+    for (const bool is_used : {false, true}) {
+      if (is_used) {
+        EXPECT_NE(heap.allocate(64 * kMiB), nullptr);
+      }
+      EXPECT_EQ(heap.statistics().soft_limit, limit);
+      EXPECT_EQ(heap.statistics().hard_limit, limit);
+    }
     EXPECT_EQ(heap.statistics().refusals, 0u);
     heap.check_invariants();
   }

@@ -62,6 +62,16 @@ TEST_F(StartedRegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZ
   EXPECT_EQ(std::count(region, region + kRegionBytes, 0), static_cast<long>(kRegionBytes));
 }
 
+TEST_F(StartedRegionPool, AsksForSmallPagesWhereAnythingMayHaveHugeOnes) {
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseSmall), 1u) << "of its first chunk";
+  void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
+  pool.advise_small(region, kRegionBytes);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseSmall), 1u) << "it has small ones";
+  pool.advise_huge(region, kRegionBytes);
+  pool.advise_small(region, kRegionBytes);
+  EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseSmall), 2u);
+}
+
 TEST_F(StartedRegionPool, AsksTheKernelOnceAfterItWasRefused) {
   pages.refuse_from_call(1);
   while (pool.map_aligned(kRegionBytes, kRegionBytes) != nullptr) {
