@@ -53,6 +53,16 @@ TEST(BookkeepingPages, GiveZeroesAndGiveThemAgainWhenTheyHaveComeBack) {
   EXPECT_EQ(all.map(kUnit), p) << "the lowest that is free";
 }
 
+TEST(BookkeepingPages, TheLowestThatIsFreeIsGivenFirstAndMadeWritableOnce) {
+  Bookkeeping all;
+  std::vector<char*> ranges;
+  for (int i = 0; i < 200; ++i) ranges.push_back(all.map(kUnit));
+  const std::size_t commits = all.kernel.calls(FakePageSource::kCommit);
+  for (const std::size_t i : {150u, 3u, 70u}) EXPECT_TRUE(all.pages.unmap(ranges[i], kUnit));
+  for (const std::size_t i : {3u, 70u, 150u}) EXPECT_EQ(all.map(kUnit), ranges[i]);
+  EXPECT_EQ(all.kernel.calls(FakePageSource::kCommit), commits);
+}
+
 TEST(BookkeepingPages, MemoryThatTheKernelKeepsIsClearedAndGivenAgain) {
   Bookkeeping all;
   char* const p = all.map(kUnit);
