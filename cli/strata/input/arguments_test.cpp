@@ -83,5 +83,16 @@ TEST(Arguments, CommandsAreQuotedAsTheShellWantsThem) {
   EXPECT_EQ(shell_quoted({"sh", "-c", "echo 'x' $y", ""}), "sh -c 'echo '\\''x'\\'' $y' ''");
 }
 
+TEST(Arguments, SizesHaveUnitsAndBounds) {
+  const auto parse = [](const char* text) { return parse_size("--size", text, 1024, 1 << 30); };
+  EXPECT_EQ(parse("1024"), 1024);
+  EXPECT_EQ(parse("2k"), 2048);
+  EXPECT_EQ(parse("3M"), 3 << 20);
+  EXPECT_EQ(parse("1g"), 1 << 30);
+  for (const char* text :
+       {"", "k", "1023", "-2k", "1.5k", "2kb", "1025m", "2g", "17179869184g", "-17179869183g"})
+    EXPECT_THROW(parse(text), UsageError) << text;
+}
+
 }  // namespace
 }  // namespace strata::cli

@@ -85,7 +85,11 @@ TEST(Latency, MergingIsAsIfAllHadBeenOneRun) {
     add(whole, i * 100);
     add(parts[i % 2], i * 100);
   }
+  parts[1].timer_cost_ns = 20;
+  add(whole, 1'000'000);  // the largest, in the part that is merged
+  add(parts[1], 1'000'000);
   parts[0].merge(parts[1]);
+  EXPECT_EQ(parts[0].timer_cost_ns, 20) << "the larger of both";
   EXPECT_EQ(parts[0].buckets, whole.buckets);
   EXPECT_EQ(parts[0].count, whole.count);
   EXPECT_DOUBLE_EQ(parts[0].mean_ns(), whole.mean_ns());
