@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <thread>
 
@@ -53,6 +54,18 @@ void double_free_found_at_exit() {
   free(p);
   free(q);
   free(opaque(p));
+  CHECK(!g_at_once, "the misuse was not seen at once");
+  exit(0);
+}
+
+/// The first copy has gone on from the thread's cache, for other threads, and not to its span.
+void double_free_on_its_way_at_exit() {
+  char* blocks[1000];
+  for (char*& block : blocks) block = get(100);
+  for (std::size_t i = 0; i < std::size(blocks); ++i) {
+    if (i % 8 != 0) free(blocks[i]);
+  }
+  free(opaque(blocks[50]));
   CHECK(!g_at_once, "the misuse was not seen at once");
   exit(0);
 }
@@ -265,6 +278,7 @@ constexpr Case kCases[] = {
     CASE(double_free),
     CASE(double_free_with_others_between),
     CASE(double_free_found_at_exit),
+    CASE(double_free_on_its_way_at_exit),
     CASE(double_free_of_a_spans_last_object),
     CASE(double_free_far_apart),
     CASE(double_free_after_return),
