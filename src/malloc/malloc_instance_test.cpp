@@ -431,13 +431,32 @@ TEST_F(MallocTest, AForkInTheMiddleOfItsUseLeavesTheChildItsOwnObjects) {
   other.state = MallocInstance::new_thread();  // it does not exist in the child
 }
 
+TEST_F(MallocTest, TheChildOfAForkCountsAnewWhatIsHeld) {
+  start();
+  TestThread thread(malloc);
+  Guards& guards = malloc.guards();
+  ASSERT_TRUE(guards.objects().start());
+  void* const live = guards.allocate({1000});
+  void* const waiting = guards.allocate({1000});
+  pages.refuse_from_call(1);
+  guards.deallocate(waiting, {});
+  pages.refuse_nothing();
+  ASSERT_NE(guards.statistics().waiting_bytes, 0u);
+  const std::size_t held = engine.limit().held_bytes();
+  engine.limit().hold(kMiB);  // what another thread does in the middle of a call
+  fork_as_child(malloc);
+  malloc.reset_after_fork(thread.state);
+  EXPECT_EQ(engine.limit().held_bytes(), held);
+  guards.deallocate(live, {});
+}
+
 TEST_F(MallocTest, AForkHoldsTheLocksOfEachPart) {
   start();
   LocksInFork::begin();
   malloc.hold_locks_for_fork();
-  for (Lock* const lock : {&malloc.scavenger().round_lock(), &malloc.guards().objects().lock(),
-                           &malloc.guards().blocks().lock(), &engine.huge().lock(),
-                           &engine.metadata().lock(), &map->lock()})
+  for (Lock* const lock : {&malloc.scavenger().round_lock(), &malloc.profiler().sites().lock(),
+                           &malloc.guards().objects().lock(), &malloc.guards().blocks().lock(),
+                           &engine.huge().lock(), &engine.metadata().lock(), &map->lock()})
     EXPECT_TRUE(lock->is_held());
   LocksInFork::end_in_parent();
 }
