@@ -267,6 +267,14 @@ TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
   EXPECT_EQ(tally.said(), 0);
 }
 
+TEST_F(GrowingTransferCacheTest, WhatItHasForgottenIsUnneededNoMore) {
+  insert(cache, numbered(1, 8).data(), 8);
+  std::vector<void*> out(8);
+  EXPECT_EQ(cache.take_unneeded(out.data(), 8), 0u);  // a round begins, in which it has 8 objects
+  cache.forget_objects();
+  EXPECT_EQ(cache.take_unneeded(out.data(), 8), 0u);
+}
+
 TEST_F(GrowingTransferCacheTest, ItTakesWhatItsSlotsHoldWhereThereIsNoMemoryForMore) {
   while (pass() < 32) {
   }

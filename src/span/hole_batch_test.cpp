@@ -118,6 +118,46 @@ TEST_F(HoleBatchTest, WhatTheKernelRefusesStaysHeld) {
   destroy(spans);
 }
 
+TEST_F(HoleBatchTest, TheTailBehindTheLastObjectGoesBackWithIt) {
+  HoleBatch holes(space.spans);
+  int with_tails = 0;
+  for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
+    Span* const span = space.spans.create(c);
+    ASSERT_NE(span, nullptr);
+    const std::size_t end = span->object_count * std::size_t{span->object_bytes};
+    if (span->object_count <= 64 && end < span->bytes() && end % os_page != 0) {
+      const std::uint64_t all = ~std::uint64_t{0} >> (64 - span->object_count);
+      set_free(*span, all & ~std::uint64_t{1});
+      const std::size_t first_free = (span->object_bytes + os_page - 1) / os_page * os_page;
+      EXPECT_EQ(holes.add(*span), span->bytes() - first_free) << span->object_bytes;
+      holes.give_back();
+      set_free(*span, all);
+      ++with_tails;
+    }
+    space.spans.destroy(*span);
+  }
+  EXPECT_NE(with_tails, 0);
+}
+
+TEST_F(HoleBatchTest, WhereASpanEndsItsHolesAreHeldAgainOrAllOfItGoesBack) {
+  HoleBatch holes(space.spans);
+  Span& used = make_span(space, 0b1111);
+  const std::size_t bytes = used.bytes();
+  const std::size_t held = space.limit.held_bytes();
+  holes.add(used);
+  holes.give_back();
+  space.heap.take_growth();
+  destroy({&used});
+  EXPECT_EQ(space.limit.held_bytes(), held) << "its pages are idle";
+  EXPECT_EQ(space.heap.growth_bytes(), 2 * os_page);
+  Span& idle = make_span(space, 0b1111);
+  holes.add(idle);
+  holes.give_back();
+  set_free(idle, ~std::uint64_t{0} >> 32);
+  space.spans.destroy(idle, Was::kIdle);
+  EXPECT_EQ(space.limit.held_bytes(), held - bytes);
+}
+
 TEST_F(HoleBatchTest, HolesSplitAHugePageWhereTogetherTheyAreWorthIt) {
   os::FakePageSource huge_pages;
   FakeAddressSpace huge(huge_pages, HugePages::kAlways);
