@@ -70,6 +70,42 @@ TEST_F(StatisticsTest, WhatWentBackIsCounted) {
   EXPECT_EQ(statistics().given_back, before + kMiB + statistics().idle);
 }
 
+TEST_F(StatisticsTest, HugeBlocksThatWentBackAreCounted) {
+  TestThread thread(malloc);
+  thread.deallocate(thread.allocate(5 * kMiB));
+  const Statistics before = statistics();
+  EXPECT_GE(before.huge_kept, 5 * kMiB);
+  engine.release_all();
+  EXPECT_GE(statistics().given_back, before.given_back + before.huge_kept);
+}
+
+TEST_F(StatisticsTest, WatchedSpansAreCountedAndGoBack) {
+  const unsigned c = SizeClassMap::class_of(2048);
+  std::vector<void*> objects(3000);
+  for (const bool by_rounds : {true, false}) {
+    for (void*& object : objects) object = engine.allocate_watched(c).address;
+    const std::size_t spans = statistics().classes[c].spans;
+    EXPECT_NE(spans, 0u);
+    for (std::size_t i = 1; i < objects.size(); ++i) engine.deallocate_large(objects[i]);
+    EXPECT_GE(statistics().classes[c].kept_spans, spans - 1);
+    check();
+    if (by_rounds) {
+      for (int round = 0; round < 2; ++round) engine.release_unneeded();
+    } else {
+      engine.release_all();
+    }
+    check();
+    const Statistics now = statistics();
+    EXPECT_EQ(now.classes[c].spans, 1u);
+    EXPECT_EQ(now.classes[c].kept_spans, 0u);
+    if (os::page_bytes() < kPageBytes) {
+      EXPECT_EQ(now.holes, now.small_spans - os::page_bytes()) << "all but the page of one object";
+    }
+    engine.deallocate_large(objects[0]);
+  }
+  check_nothing_is_left();
+}
+
 /// The locks of a page heap, as one.
 struct PageHeapLocks {
   PageHeap& heap;
@@ -101,9 +137,12 @@ TEST_F(StatisticsTest, WaitsAreCountedWhereAThreadWaited) {
   wait_for(PageHeapLocks{engine.page_heap()}, [&] { engine.deallocate_large(page_run); });
   EXPECT_EQ(statistics().waits.page_heap, 1u);
   wait_for(engine.huge().lock(), [&] { engine.deallocate_large(huge); });
+  MetadataArena& metadata = engine.metadata();
+  wait_for(metadata.lock(), [&] { metadata.deallocate(metadata.allocate(64), 64); });
   const Statistics now = statistics();
   EXPECT_EQ(now.waits.huge_heap, 1u);
-  EXPECT_EQ(now.waits.total(), 2u);
+  EXPECT_EQ(now.waits.metadata, 1u);
+  EXPECT_EQ(now.waits.total(), 3u);
 }
 
 TEST_F(StatisticsTest, WaitsOfAClassAreItsOwnAndPartOfTheLayers) {
