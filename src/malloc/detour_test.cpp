@@ -238,6 +238,21 @@ TEST(Detour, TheTwoWatchersDoNotDisturbEachOther) {
   EXPECT_EQ(by_calls.chosen(), 1000u - 50u);
 }
 
+TEST(Detour, AWatchGoesOnWhenTheOtherEnds) {
+  Notebook& notebook = new_notebook(0);
+  Watch watch(Detour::kByCalls, notebook);
+  Watch other(Detour::kByBytes, new_notebook(1 << 20));
+  std::thread([&] {
+    void* p = allocate(64);
+    EXPECT_EQ(notebook.bytes_at(p), 64);
+    other.end();
+    void* q = allocate(64);
+    EXPECT_EQ(notebook.bytes_at(q), 64);
+    deallocate(p);
+    deallocate(q);
+  }).join();
+}
+
 TEST(Detour, ThreadsThatRunAlreadyAreRedirectedAndComeBack) {
   Notebook& notebook = new_notebook(0);
   std::latch is_warm(2), has_begun(2), has_allocated(2), has_ended(2);

@@ -88,9 +88,13 @@ TEST_F(ProfilerTest, ARateOfOneCountsEveryAllocationExactly) {
       case 1:
         note(allocate_zeroed(1, size), size);
         break;
-      case 2:
-        note(allocate_aligned(std::size_t{16} << below(9), size), size);
+      case 2: {
+        const std::size_t alignment = std::size_t{16} << below(9);
+        void* p = allocate_aligned(alignment, size);
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+        note(p, size);
         break;
+      }
       case 3: {
         void* p = std::next(live.begin(), static_cast<std::ptrdiff_t>(below(live.size())))->first;
         const std::size_t old = live.at(p);
@@ -183,6 +187,19 @@ TEST_F(ProfilerTest, ABlockThatCannotBeResizedStaysInTheBooks) {
   }
   for (void* p : blocks) deallocate(p);
   EXPECT_EQ(sums_at(1).live_objects, before.live_objects);
+}
+
+TEST_F(ProfilerTest, WhatIsResizedAfterTheEndIsFreedAsItWasTaken) {
+  start(1);
+  void* p = allocate(500);
+  g_malloc.profiler().stop();
+  const Site::Sums before = sums_at(1);
+  EXPECT_EQ(reallocate(p, 505), p);
+  EXPECT_EQ(sums_at(1).allocated_bytes, before.allocated_bytes);
+  EXPECT_EQ(sums_at(1).live_bytes, before.live_bytes);
+  deallocate(p);
+  EXPECT_EQ(sums_at(1).live_objects, before.live_objects - 1);
+  EXPECT_EQ(sums_at(1).live_bytes, before.live_bytes - 500);
 }
 
 TEST_F(ProfilerTest, AProfileGoesOnAtItsRateAndBeginsAnewAtAnother) {

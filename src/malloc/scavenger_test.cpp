@@ -199,6 +199,7 @@ TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
       [&] { return engine.spans().decommitted_bytes() >= before + 2 * Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
   EXPECT_EQ(scavenger.statistics().threads, 1u);
+  EXPECT_NE(scavenger.statistics().rounds, 0u);
   EXPECT_GE(scavenger.statistics().returned, 2 * Scavenger::kWakeBytes);
   program.check();
   for (std::size_t i = 0; i < objects.size(); i += 32) engine.deallocate_object(c, objects[i]);
