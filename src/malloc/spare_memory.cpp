@@ -10,7 +10,7 @@ namespace strata {
 
 SpareMemory::Block SpareMemory::allocate(std::size_t bytes, std::size_t alignment,
                                          std::size_t limit) noexcept {
-  if (bytes > limit || alignment > limit) return {nullptr, false};
+  if (bytes > limit) return {nullptr, false};
   const auto base = reinterpret_cast<std::uintptr_t>(bytes_);
   const std::size_t boundary = std::max(alignment, kGrain);
   const std::size_t rounded = std::max(detail::round_up(bytes, kGrain), kGrain);

@@ -50,6 +50,10 @@ TEST(SpareMemory, HasNoRoomForMoreThanItIs) {
   ASSERT_NE(most, nullptr);
   EXPECT_EQ(g_spare.allocate(0, 1).address, nullptr);
   g_spare.deallocate(most);
+  void* const nearly = g_spare.allocate(SpareMemory::kBytes - 32, 1).address;
+  ASSERT_NE(nearly, nullptr);
+  EXPECT_EQ(g_spare.allocate(0, 1).address, nullptr) << "it would begin where the memory ends";
+  g_spare.deallocate(nearly);
 }
 
 TEST(SpareMemory, KnowsWhatWasNeverUsed) {
