@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_in_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 #include "os/control_group.h"
@@ -189,6 +190,21 @@ TEST_F(LimitsTest, AboveTheSoftLimitIdleMemoryGoesBackAtOnceAndBelowItNothingDoe
   EXPECT_GE(statistics().limit.passes, 5u);
   EXPECT_GE(statistics().limit.returned, 9 * kMiB);
   check();
+}
+
+TEST_F(LimitsTest, TheChildOfAForkReleasesWhereAThreadOfItsParentDidSo) {
+  start_with(8 * kMiB, 0);
+  TestThread thread(malloc);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 20; ++i) blocks.push_back(engine.allocate_large(kMiB, 16).address);
+  for (std::size_t i = 0; i < 10; ++i) engine.deallocate_large(blocks[i]);
+  bool has_begun = false;
+  engine.keep_to_soft_limit([&] {  // the thread that does not exist in the child
+    fork_as_child(malloc);
+    malloc.reset_after_fork(thread.state);
+    engine.keep_to_soft_limit([&] { has_begun = true; });
+  });
+  EXPECT_TRUE(has_begun);
 }
 
 TEST_F(LimitsTest, AboveTheSoftLimitCachesMayHoldLittle) {
