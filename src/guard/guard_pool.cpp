@@ -30,7 +30,7 @@ bool GuardPool::start(const Size& size) noexcept {
   slot_bytes_.store(in_slot, std::memory_order_relaxed);
   guard_bytes_.store(in_guard, std::memory_order_relaxed);
   start_.store(reinterpret_cast<std::uintptr_t>(start), std::memory_order_relaxed);
-  bytes_.store(bytes, std::memory_order_relaxed);
+  bytes_.store(bytes, std::memory_order_release);
   return true;
 }
 
@@ -113,8 +113,8 @@ void GuardPool::forget_all() noexcept {
 
 void GuardPool::discard() noexcept {
   const std::size_t bytes = bytes_.exchange(0, std::memory_order_relaxed);
-  const std::uintptr_t start = start_.exchange(0, std::memory_order_relaxed);
-  if (bytes != 0) pages_.unmap(reinterpret_cast<void*>(start), bytes);
+  if (bytes != 0)
+    pages_.unmap(reinterpret_cast<void*>(start_.load(std::memory_order_relaxed)), bytes);
 }
 
 std::size_t GuardPool::requested_bytes(const void* p, const char* action) noexcept {

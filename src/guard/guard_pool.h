@@ -81,8 +81,8 @@ class GuardPool {
   std::size_t slot_bytes() const noexcept { return slot_bytes_.load(std::memory_order_relaxed); }
   bool is_started() const noexcept { return bytes_.load(std::memory_order_relaxed) != 0; }
   bool owns(const void* p) const noexcept {
-    return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed) <
-           bytes_.load(std::memory_order_relaxed);
+    const std::size_t bytes = bytes_.load(std::memory_order_acquire);
+    return reinterpret_cast<std::uintptr_t>(p) - start_.load(std::memory_order_relaxed) < bytes;
   }
 
   /// Takes back an object.
@@ -145,10 +145,13 @@ class GuardPool {
   os::PageSource& pages_;
   MetadataArena& metadata_;
   MemoryLimit& limit_;
-  // The reserved addresses. relaxed: a thread gets one of them only through synchronization.
+  // The reserved addresses; no bytes before the start and after the end. release after start_ is
+  // written, which stays, acquire before it is read: who asks about any address, as a fault's
+  // handler does, takes no low one for the pool's.
   std::atomic<std::uintptr_t> start_{0};
   std::atomic<std::size_t> bytes_{0};
-  // 0 before the start: nothing fits. relaxed: as above.
+  // 0 before the start: nothing fits. relaxed: a thread gets an address of the pool only through
+  // synchronization.
   std::atomic<std::size_t> slot_bytes_{0};
   std::atomic<std::size_t> guard_bytes_{0};
   Size size_ STRATA_GUARDED_BY(lock_) = {};

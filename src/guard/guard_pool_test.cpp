@@ -89,6 +89,28 @@ TEST_F(GuardPoolTest, OwnsItsAddressesAndNoOthers) {
   EXPECT_EQ(not_started.allocate({16, 0, false}), nullptr);
 }
 
+TEST_F(GuardPoolTest, OwnsNoLowAddressWhileItStartsAndEnds) {
+  constexpr int kStarts = 5'000;
+  constexpr GuardPool::Size kOneSlot{1, 0, SIZE_MAX, 0, 0};
+  GuardPool other(pages, metadata, limit);
+  std::atomic<bool> is_over{false};
+  std::atomic<std::size_t> mistakes{0};
+  run_together(4, [&](int i) {
+    if (i != 0) {
+      while (!is_over.load()) {
+        if (other.owns(nullptr)) ++mistakes;
+      }
+      return;
+    }
+    for (int n = 0; n < kStarts; ++n) {
+      EXPECT_TRUE(other.start(kOneSlot));
+      other.discard();
+    }
+    is_over.store(true);
+  });
+  EXPECT_EQ(mistakes.load(), 0u);
+}
+
 TEST_F(GuardPoolTest, AFreedSlotWaitsForTheOthers) {
   std::set<char*> live;
   while (char* p = get(100)) ASSERT_TRUE(live.insert(p).second);
