@@ -100,7 +100,7 @@ class Detour {
 
   bool is_on() const noexcept { return active_.load(std::memory_order_relaxed) != 0; }
   bool is_on(Unit unit) const noexcept {
-    return (active_.load(std::memory_order_relaxed) >> unit & 1) != 0;
+    return (active_.load(std::memory_order_acquire) >> unit & 1) != 0;
   }
   /// True from the first watch on: there may be watched blocks.
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
@@ -121,12 +121,13 @@ class Detour {
 
   Engine& engine_;
   ObjectBins& empty_bins_;
-  // release when a watch begins, acquire before the watcher is called: it is complete.
+  // relaxed, both: set before the watcher's bit in active_. Who sees the bit sees them, and gives a
+  // watched block to another thread only through synchronization.
   std::atomic<Watcher*> watchers_[kUnits] = {};
-  // Bit u: the watcher by unit u chooses. relaxed: threads may see a beginning or an end late.
-  std::atomic<unsigned> active_{0};
-  // relaxed: a thread gets a watched block from this one only through synchronization.
   std::atomic<bool> has_watchers_{false};
+  // Bit u: the watcher by unit u chooses. release when a watch begins, acquire before the watcher
+  // is called: it is there, and complete. Threads may see a beginning or an end late.
+  std::atomic<unsigned> active_{0};
 };
 
 }  // namespace strata
