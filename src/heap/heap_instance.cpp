@@ -141,7 +141,7 @@ ArenaHeap* HeapInstance::home_for(std::uint32_t number) noexcept {
   if (memory == nullptr) return nullptr;
   auto* heap = new (memory) ArenaHeap(*this, number);
   heap->next_ = arena_heaps_.load(std::memory_order_relaxed);
-  arena_heaps_.store(heap, std::memory_order_release);  // as with heaps_
+  arena_heaps_.store(heap, std::memory_order_seq_cst);
   return heap;
 }
 

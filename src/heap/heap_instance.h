@@ -64,7 +64,7 @@ class HeapInstance {
     return options_.thread_budget_bytes == ThreadHeaps::kUnlimited;
   }
   /// The heaps of arenas, one after the other; nullptr after the last.
-  ArenaHeap* first_heap() const noexcept { return arena_heaps_.load(std::memory_order_acquire); }
+  ArenaHeap* first_heap() const noexcept { return arena_heaps_.load(std::memory_order_seq_cst); }
   static ArenaHeap* heap_after(const ArenaHeap& heap) noexcept { return heap.next_; }
 
   /// The arena of a block that is known to be of some arena of this instance.
@@ -117,6 +117,9 @@ class HeapInstance {
 
   /// All heaps, newest first: pushed with release under the lock, walked with acquire without it.
   std::atomic<ThreadHeap*> heaps_{nullptr};
+  /// The same, and seq_cst, as ArenaHeap::is_dirty_: a thread that makes a heap, has it dirty and
+  /// finds the reclaimer busy, and the reclaimer that ends since it finds no dirty heap, must not
+  /// both be right.
   std::atomic<ArenaHeap*> arena_heaps_{nullptr};
 
   Lock sweep_lock_{LockRank::kHeapSweep};  // held during a pass: a forced one waits for the other
