@@ -110,7 +110,8 @@ class MessageQueue {
   /// \returns  True if try_consume() would find nothing now.
   /// \threads  The consumer.
   bool empty() const noexcept {
-    return ring_[head_ & kMask].load(std::memory_order_acquire) == nullptr;
+    // relaxed: try_consume() looks again before it looks at the message.
+    return ring_[head_ & kMask].load(std::memory_order_relaxed) == nullptr;
   }
 
   static constexpr std::size_t capacity() noexcept { return Capacity; }
