@@ -93,7 +93,7 @@ Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noex
   if (chunk.load(std::memory_order_relaxed) == nullptr) {
     void* memory = metadata_.allocate(Place::sites_in(place.chunk) * sizeof(Site));
     if (memory == nullptr) return nullptr;
-    chunk.store(static_cast<Site*>(memory), std::memory_order_release);
+    chunk.store(static_cast<Site*>(memory), std::memory_order_relaxed);
   }
   std::uintptr_t* kept = nullptr;
   if (depth != 0) {

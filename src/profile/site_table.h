@@ -86,7 +86,7 @@ class SiteTable {
   /// \pre  1 <= id <= count()
   Site& site(std::uint32_t id) noexcept {
     const Place place(id - 1);
-    return chunks_[place.chunk].load(std::memory_order_acquire)[place.index];
+    return chunks_[place.chunk].load(std::memory_order_relaxed)[place.index];
   }
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
 
@@ -125,6 +125,7 @@ class SiteTable {
   std::uint32_t bucket_count_ STRATA_GUARDED_BY(lock_) = 0;
   // Written under lock_, release; acquire by readers: the sites below are complete.
   std::atomic<std::uint32_t> count_{0};
+  // relaxed: written before the count that it is for, and who has a number got it after that.
   std::atomic<Site*> chunks_[kChunks] = {};
   std::atomic<bool> tells_all_apart_{true};  // relaxed: for a report
   // Written under lock_, release; acquire by readers.

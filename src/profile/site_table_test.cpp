@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -145,6 +147,28 @@ TEST_F(SiteTableTest, ThreadsAgreeOnEveryStack) {
   for (std::uint32_t id = 1; id <= kStacks; ++id)
     ASSERT_EQ(table->site(id).sums().live_bytes, 10u * kThreads);
   table->check_invariants();
+}
+
+TEST_F(SiteTableTest, WhoWalksMeanwhileSeesWholeSitesAndLabels) {
+  constexpr std::uintptr_t kStacks = 3000;
+  run_together(2, [&](int t) {
+    if (t == 0) {
+      for (std::uintptr_t i = 1; i <= kStacks; ++i) {
+        const std::string name = "heap " + std::to_string(i % (SiteTable::kMostLabels - 1));
+        table->intern(&i, 1, 1, table->label(name));
+      }
+      return;
+    }
+    const HeapLabel* latest = nullptr;
+    for (std::uint32_t seen = 0; seen < kStacks;) {
+      const HeapLabel* const labels = table->labels();
+      for (const HeapLabel* each = labels; each != latest; each = each->next)
+        ASSERT_TRUE(std::string_view(each->text).starts_with("heap "));
+      latest = labels;
+      const std::uint32_t count = table->count();
+      for (; seen < count; ++seen) ASSERT_EQ(table->site(seen + 1).frames[0], seen + 1);
+    }
+  });
 }
 
 }  // namespace
