@@ -70,8 +70,8 @@ class SharedLimit : public LimitedSum {
 
   std::atomic<std::uint64_t> vain_until_ns_{0};  // when all may be asked again; relaxed: a hint
   std::atomic<Holders*> holders_{nullptr};       // release when some are added, acquire to read
-  // The thread that lets others give back, 0 if there is none: the rest wait for it. acquire and
-  // release pair with each other.
+  // The thread that lets others give back, 0 if there is none: the rest wait for it, and then see
+  // what is held no more. acquire and release pair with each other.
   std::atomic<std::uint32_t> at_it_{0};
 };
 

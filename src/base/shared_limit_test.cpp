@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -256,6 +258,73 @@ TEST_F(SharedLimitTest, ThreadsThatMakeRoomForEachOtherNeverPassTheHardLimit) {
   std::size_t idle = 0;
   for (const Holder& each : holders) idle += each.idle;
   EXPECT_EQ(limit.held_bytes(), idle);
+}
+
+TEST(SharedLimit, HoldersThatComeMeanwhileAreAskedOneTurnAtATime) {
+  // Plain on purpose: two turns at once, or holders that are seen half made, are a data race.
+  static std::size_t asked = 0;
+  for (int round = 0; round < 200; ++round) {
+    SharedLimit limit;
+    limit.configure(0, kMiB);
+    limit.hold(kMiB);
+    std::optional<SharedLimit::Holders> late[2];
+    run_together(4, [&](int t) {
+      if (t >= 2) {
+        limit.make_room(kMiB);
+        return;
+      }
+      limit.add(late[t].emplace(
+          SharedLimit::Holders{.next_idle =
+                                   [](SharedLimit::Idle) noexcept {
+                                     ++asked;
+                                     return SharedLimit::Idle{0, 0};
+                                   },
+                               .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+                               .give_back = [](std::size_t) noexcept {}}));
+    });
+  }
+  EXPECT_GT(asked, 0u);
+}
+
+TEST(SharedLimit, HoldersThatComeWhileOthersAreAskedAreAskedLast) {
+  // relaxed: only the limit orders what the two threads do.
+  static std::atomic<bool> is_asked{false};
+  static std::atomic<bool> is_added{false};
+  static int late_asked = 0;
+  const auto give_back = [](std::size_t) noexcept {};
+  SharedLimit::Holders first{.next_idle =
+                                 [](SharedLimit::Idle) noexcept {
+                                   is_asked.store(true, std::memory_order_relaxed);
+                                   while (!is_added.load(std::memory_order_relaxed))
+                                     std::this_thread::yield();
+                                   return SharedLimit::Idle{0, 0};
+                                 },
+                             .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+                             .give_back = give_back};
+  SharedLimit limit;
+  limit.configure(0, kMiB);
+  limit.hold(kMiB);
+  limit.add(first);
+  std::optional<SharedLimit::Holders> late;
+  run_together(2, [&](int t) {
+    if (t == 0) {
+      EXPECT_FALSE(limit.make_room(kMiB));
+      return;
+    }
+    while (!is_asked.load(std::memory_order_relaxed)) std::this_thread::yield();
+    limit.add(late.emplace(SharedLimit::Holders{.next_idle =
+                                                    [](SharedLimit::Idle) noexcept {
+                                                      return SharedLimit::Idle{0, 0};
+                                                    },
+                                                .next =
+                                                    [](std::size_t) noexcept {
+                                                      ++late_asked;
+                                                      return SharedLimit::kNone;
+                                                    },
+                                                .give_back = give_back}));
+    is_added.store(true, std::memory_order_relaxed);
+  });
+  EXPECT_EQ(late_asked, 1);
 }
 
 }  // namespace
