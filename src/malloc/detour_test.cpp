@@ -281,6 +281,26 @@ TEST(Detour, ThreadsThatRunAlreadyAreRedirectedAndComeBack) {
   other.join();
 }
 
+TEST(Detour, AThreadThatAllocatesMeanwhileSeesTheWholeWatcher) {
+  constexpr int kWatches = 200;
+  std::atomic<bool> is_over{false};
+  std::latch gate(2);
+  std::thread other([&] {
+    gate.arrive_and_wait();
+    // relaxed, and blocks that are in no bin: the detour has to order what the two threads do.
+    while (!is_over.load(std::memory_order_relaxed))
+      deallocate(allocate(SizeClassMap::kMaxBytes + 1));
+  });
+  gate.arrive_and_wait();
+  for (int i = 0; i < kWatches; ++i) {
+    Notebook& notebook = new_notebook(0);
+    Watch watch(Detour::kByBytes, notebook);
+    while (notebook.chosen() == 0) std::this_thread::yield();
+  }
+  is_over.store(true, std::memory_order_relaxed);
+  other.join();
+}
+
 TEST(Detour, WatchedObjectsAreInTheStatistics) {
   const auto live_of = [] {
     Statistics now;
