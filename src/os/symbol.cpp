@@ -1,7 +1,10 @@
 #include "os/symbol.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #pragma weak dlopen  // a static program does not pull it in for us
 
@@ -17,14 +20,39 @@ namespace {
 
 bool is_here(const char* address) noexcept { return address >= __ehdr_start && address < etext; }
 
+#ifdef __GLIBC__
+/// The program's own file, or what else it is known by where /proc does not tell.
+const char* program_file(const char* otherwise) noexcept {
+  static char path[4096];  // every thread writes the same
+  return readlinkat(AT_FDCWD, "/proc/self/exe", path, sizeof path - 1) > 0 ? path : otherwise;
+}
+
+/// The loader knows the program only by argv[0], which a daemon overwrites with its title. And it
+/// says where a file begins, which is what addresses count from only if they are not fixed.
+bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
+  link_map* file = nullptr;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&file), RTLD_DL_LINKMAP) == 0) return false;
+  if (file->l_name[0] == '\0') info.dli_fname = program_file(info.dli_fname);
+  zero = file->l_addr;
+  return info.dli_fname != nullptr;
+}
+#else
+bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
+  if (dladdr(address, &info) == 0) return false;
+  zero = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+  return info.dli_fname != nullptr;
+}
+#endif
+
 }  // namespace
 
 bool find_code(const void* address, CodePlace& out) noexcept {
   Dl_info info;
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
+  std::uintptr_t zero;
+  if (!find_file(address, info, zero)) return false;
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   out.module = info.dli_fname;
-  out.offset = at - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+  out.offset = at - zero;
   out.function = info.dli_sname;
   out.function_offset =
       info.dli_sname != nullptr ? at - reinterpret_cast<std::uintptr_t>(info.dli_saddr) : 0;

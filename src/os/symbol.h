@@ -8,7 +8,7 @@ namespace strata::os {
 
 struct CodePlace {
   const char* module;     ///< the file that was loaded
-  std::uintptr_t offset;  ///< from where it was loaded; as `addr2line -e module` takes it
+  std::uintptr_t offset;  ///< an address of the file's; as `addr2line -e module` takes it
   const char*
       function;  ///< its name in the dynamic symbol table, as the linker sees it; or nullptr
   std::uintptr_t function_offset;

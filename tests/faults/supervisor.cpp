@@ -172,6 +172,7 @@ const std::vector<CallKind>& call_kinds() {
       {"sched_getscheduler", SYS_sched_getscheduler, nullptr, {ENOSYS}},
       {"sched_setscheduler", SYS_sched_setscheduler, nullptr, {EPERM}},
       {"newfstatat", SYS_newfstatat, nullptr, {EACCES}},
+      {"readlinkat", SYS_readlinkat, nullptr, {ENOENT, EACCES}},
       {"rt_sigprocmask", SYS_rt_sigprocmask, nullptr, {}},
       {"rt_sigpending", SYS_rt_sigpending, nullptr, {}},
       {"rt_sigtimedwait", SYS_rt_sigtimedwait, nullptr, {}},

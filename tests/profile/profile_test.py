@@ -250,12 +250,19 @@ class LeaksTest(TestCase):
         stacks = re.split(r"^strata: .*$", report, flags=re.M)[2:]
         for stack, maker in zip(stacks, ["make_large", "make_small", "leak"]):
             first = stack.strip().splitlines()[0]
-            self.assertRegex(first, rf"^#0  {maker}\+0x[0-9a-f]+  \S*profiled\+0x[0-9a-f]+$")
+            self.assertRegex(first, rf"^#0  {maker}\+0x[0-9a-f]+  {re.escape(os.path.realpath(PROGRAM))}\+0x[0-9a-f]+$")
 
     def test_offsets_are_those_of_addr2line(self):
         first = re.search(r"#0  make_large\+\S+  (\S+)\+(0x[0-9a-f]+)", self.report("leak"))
         found = subprocess.run(["addr2line", "-f", "-e", first[1], first[2]], capture_output=True, text=True, check=True)
         self.assertRegex(found.stdout, r"^make_large\n.*profiled\.c:\d+")
+
+    def test_the_program_is_its_file_whatever_its_title_is(self):
+        env = {**os.environ, "STRATA_LEAKS": "1"}
+        ran = subprocess.run(["server: waiting", "leak"], executable=PROGRAM, env=env, capture_output=True, text=True,
+                             timeout=300)
+        self.assertRegex(ran.stderr, rf"(?m)^    #0  make_large\+\S+  {re.escape(os.path.realpath(PROGRAM))}\+0x")
+        self.assertNotIn("server", ran.stderr)
 
     def test_a_profile_can_be_had_with_it(self):
         path = self.folder / "out.pb.gz"
