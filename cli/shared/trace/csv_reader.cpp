@@ -239,13 +239,10 @@ class CsvReader {
   void begin_object(const Event& event) {
     const auto [at, is_new] = live_.try_emplace(std::string(field(kObject)), event.object);
     if (is_new) return;
-    Event lost = event;
-    lost.operation = Operation::kLost;
-    lost.ended = at->second;
-    lost.stack = 0;
-    lost.size_bytes = lost.alignment = 0;
-    lost.object = kNoObject;
-    out_.add(lost);
+    out_.add({.operation = Operation::kLost,
+              .thread = event.thread,
+              .time_ns = event.time_ns,
+              .ended = at->second});
     at->second = event.object;
   }
 

@@ -117,6 +117,31 @@ TEST(TraceCsv, OfOtherToolsNamesObjectsAsItLikes) {
   EXPECT_EQ(events[7].object, kNoObject);
 }
 
+TEST(TraceCsv, OfSpreadsheetsMayHaveAMarkAndEmptyQuotes) {
+  const std::vector<Event> events = events_from(
+      "\xEF\xBB\xBFoperation,thread,object,size_bytes\n"
+      "\"malloc\",\"\",\"a,\"\"b\"\"\",8\n"
+      "free,,\"a,\"\"b\"\"\",\n");
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].thread, 0u) << "the one without a name";
+  EXPECT_EQ(events[1].ended, 0u);
+}
+
+TEST(TraceCsv, ReusesNamesOfObjectsThatWereLost) {
+  const std::vector<Event> events = events_from(
+      "operation,object,size_bytes,ended\n"
+      "malloc,a,8\n"
+      "malloc,a,16\n"
+      "realloc,,32,a\n"  // fails: the object stays
+      "free,a\n");
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[1].operation, Operation::kLost);
+  EXPECT_EQ(events[1].ended, 0u);
+  EXPECT_EQ(events[3].object, kNoObject);
+  EXPECT_EQ(events[3].ended, kNoObject);
+  EXPECT_EQ(events[4].ended, 1u);
+}
+
 TEST(TraceCsv, IsRefusedByTheLine) {
   const std::string columns = "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
   EXPECT_THAT(csv_refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
@@ -134,6 +159,9 @@ TEST(TraceCsv, IsRefusedByTheLine) {
   EXPECT_THAT(csv_refusal_of(columns + "malloc,,,1,8,,7\n"), HasSubstr("the stack is not defined"));
   EXPECT_THAT(csv_refusal_of(columns + "#stack,2,1,0x10\n"), HasSubstr("caller is not defined"));
   EXPECT_THAT(csv_refusal_of(columns + "free\n"), HasSubstr("which object ends"));
+  for (const char* property : {"#process,,value\n", "#process,a=b,value\n", "#end,,value\n"}) {
+    EXPECT_THAT(csv_refusal_of(columns + property), HasSubstr("a property has no name"));
+  }
   EXPECT_THAT(csv_refusal_of(columns + "\"malloc\n"), HasSubstr("a quote is not closed"));
   const std::string too_long(kColumnBytes, 'x');
   for (const char* kind : {"#process,name,", "#end,name,", "#thread,0,7,", "#module,0,1,2,,"}) {
@@ -192,6 +220,47 @@ TEST(TraceCut, KeepsTheStacksThatItNeeds) {
             "realloc,1000,0,0,100,,1,unknown\n"
             "#dropped,3\n"
             "#end,reason,cut\n");
+}
+
+TEST(TraceCut, NumbersObjectsAnewAndForgetsThoseFromBefore) {
+  const std::string text =
+      "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n"
+      "malloc,1000,0,0,8,,,\n"
+      "malloc,1000,0,1,8,,,\n"
+      "malloc,2000,0,2,8,,,\n"
+      "lost,3000,0,,,,,1\n"
+      "free,3000,0,,,,,2\n"
+      "free,3000,0,,,,,0\n";
+  MadeTrace part;
+  cut(*reader_of(from_csv(text)), *part.writer, 2000, 4000);
+  EXPECT_EQ(to_csv(part.bytes),
+            "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n"
+            "malloc,0,0,0,8,,,\n"
+            "free,1000,0,,,,,0\n"
+            "free,1000,0,,,,,unknown\n"
+            "#end,reason,cut\n");
+}
+
+TEST(TraceCut, TellsAModuleAgainOnlyWhereAnotherLiesThere) {
+  const std::string text =
+      "operation,size_bytes,stack\n"
+      "#module,0x1000,0x2000,0,,/low\n#module,0x2000,0x3000,0,,/high\n"
+      "#stack,1,0,0x1001\n#stack,2,0,0x2000\n#stack,3,0,0x2001\n#stack,4,0,0x3000\n"
+      "#stack,5,0,0x1010\n#module,0x1000,0x2000,0,,/new\n#stack,6,0,0x1010\n";
+  const auto modules_of_calls_from = [&](std::initializer_list<int> stacks) {
+    std::string calls;
+    for (const int stack : stacks) calls += fmt::format("malloc,8,{}\n", stack);
+    MadeTrace part;
+    cut(*reader_of(from_csv(text + calls)), *part.writer, 0, ~std::uint64_t{0});
+    const auto reader = reader_of(part.bytes);
+    events_of(*reader);
+    std::string told;
+    for (const Module& module : reader->modules()) told += module.path;
+    return modules_of(part.bytes) + " " + told;
+  };
+  // A return address may lie behind the last byte, and lies behind the first.
+  EXPECT_EQ(modules_of_calls_from({1, 3, 2, 4}), "/low/high/low/high /low/high");
+  EXPECT_EQ(modules_of_calls_from({1, 6, 5}), "/low/new/low /low/new/low");
 }
 
 TEST(TraceCut, TellsHowManyCallsWereDroppedInThePart) {

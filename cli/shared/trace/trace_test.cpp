@@ -117,6 +117,49 @@ TEST(Trace, KeepsTheStackThatCameMany) {
   EXPECT_EQ(reader->stacks().back(), (StackNode{last - 1, 3 * kMostNodes / 2 - 1}));
 }
 
+TEST(Trace, KeepsStacksWhoseAddressesLieFarApart) {
+  MadeTrace made;
+  std::mt19937_64 random(test_seed());
+  std::vector<std::uint64_t> addresses(kMostNodes);
+  for (std::uint64_t& address : addresses) {
+    address = random();
+    made.writer->add_stack({0, address});
+  }
+  made.writer->flush();
+  const auto reader = reader_of(made.bytes);
+  events_of(*reader);
+  ASSERT_EQ(reader->stacks().size(), 1 + addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    ASSERT_EQ(reader->stacks()[1 + i].return_address, addresses[i]) << i;
+  }
+}
+
+TEST(Trace, KeepsLinesThatEndWhereABlockDoes) {
+  for (const std::size_t length : {kColumnBytes - 1, kColumnBytes, kColumnBytes + 1}) {
+    const std::string value(length - std::strlen("a=1\nb=\n"), 'x');
+    MadeTrace made;
+    made.writer->add_text(BlockKind::kProcess, "a=1\nb=" + value + "\nc=1\n");
+    const auto reader = reader_of(made.bytes);
+    events_of(*reader);
+    EXPECT_EQ(reader->process(), (Properties{{"a", "1"}, {"b", value}, {"c", "1"}})) << length;
+  }
+}
+
+TEST(Trace, KeepsTextThatCompressesToItsOwnLength) {
+  std::mt19937 random(test_seed());
+  std::string value;
+  for (int i = 0; i < 100; ++i) value += static_cast<char>(128 + random() % 128);
+  // Each has one byte more of what repeats.
+  for (std::size_t repeated = 0; repeated < 60; ++repeated) {
+    const std::string text = value + value.substr(0, repeated);
+    MadeTrace made;
+    made.writer->add_text(BlockKind::kProcess, "a=" + text + "\n");
+    const auto reader = reader_of(made.bytes);
+    events_of(*reader);
+    ASSERT_EQ(reader->process().at("a"), text);
+  }
+}
+
 TEST(Trace, CanBeReadUpToItsLastWholeBlockWhereverItIsCut) {
   const std::string whole = small_trace();
   std::size_t seen = 0;
@@ -202,6 +245,195 @@ TEST(Trace, RefusesBlocksThatDoNotFollowEachOther) {
               HasSubstr("times"));
   EXPECT_THAT(refusal(BlockKind::kStacks, [](BlockHeader& header) { header.first_number = 2; }),
               HasSubstr("do not follow"));
+  // Of two blocks of events the second one.
+  MadeTrace made;
+  made.writer->add({.time_ns = 5000, .object = 0, .size_bytes = 8});
+  made.writer->flush();
+  const std::size_t second = made.bytes.size();
+  made.writer->add({.time_ns = 5000, .object = 1, .size_bytes = 8});
+  made.writer->flush();
+  BlockHeader header;
+  std::memcpy(&header, made.bytes.data() + second, sizeof header);
+  header.first_tick = header.last_tick = 4;
+  header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
+  std::memcpy(made.bytes.data() + second, &header, sizeof header);
+  EXPECT_THAT(refusal_of(made.bytes), HasSubstr("do not follow"));
+}
+
+/// A file's header, changed.
+template <typename Change>
+std::string changed_file_header(Change change) {
+  FileHeader header;
+  std::memcpy(&header, small_trace().data(), sizeof header);
+  change(header);
+  header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+TEST(Trace, RefusesAHeaderThatCannotBe) {
+  const auto refusal = [](auto change) { return refusal_of(changed_file_header(change)); };
+  EXPECT_THAT(refusal([](FileHeader& header) { header.header_bytes = 40; }),
+              HasSubstr("a header that cannot be"));
+  EXPECT_THAT(refusal([](FileHeader& header) { header.tick_ns = 0; }),
+              HasSubstr("a header that cannot be"));
+  EXPECT_THAT(refusal([](FileHeader& header) { header.tick_ns = kMostNanoseconds + 1; }),
+              HasSubstr("a header that cannot be"));
+}
+
+/// A trace with one block, whose checksums are right. `header` has its kind and its numbers.
+std::string with_block(BlockHeader header, const std::string& body) {
+  header.magic = kBlockMagic;
+  header.stored_bytes = static_cast<std::uint32_t>(body.size());
+  header.body_checksum = checksum(body.data(), body.size());
+  header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
+  return small_trace().substr(0, sizeof(FileHeader)) +
+         std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
+}
+
+/// A body with these columns, none of them compressed.
+std::string body_of(const std::vector<std::string>& columns) {
+  std::string sizes;
+  std::string bytes;
+  for (const std::string& column : columns) {
+    const auto size = static_cast<std::uint32_t>(column.size());
+    const ColumnSize both{size, size};
+    sizes.append(reinterpret_cast<const char*>(&both), sizeof both);
+    bytes += column;
+  }
+  return sizes + bytes;
+}
+
+BlockHeader header_of(BlockKind kind, std::uint32_t count = 0, std::uint64_t first = 0) {
+  BlockHeader header{};
+  header.kind = static_cast<std::uint32_t>(kind);
+  header.count = count;
+  header.first_number = first;
+  return header;
+}
+
+TEST(Trace, RefusesColumnsThatCannotBe) {
+  const auto refusal = [](const std::string& body) {
+    return refusal_of(with_block(header_of(BlockKind::kProcess), body));
+  };
+  const auto sizes = [](std::uint32_t raw, std::uint32_t stored) {
+    const ColumnSize size{raw, stored};
+    return std::string(reinterpret_cast<const char*>(&size), sizeof size);
+  };
+  EXPECT_THAT(refusal("short"), HasSubstr("shorter than the table of its columns"));
+  EXPECT_THAT(refusal(sizes(2, 2) + "x"), HasSubstr("the size of column 0 cannot be"));
+  EXPECT_THAT(refusal(sizes(kColumnBytes + 1, 1) + "x"),
+              HasSubstr("the size of column 0 cannot be"));
+  EXPECT_THAT(refusal(sizes(100, 4) + "junk"), HasSubstr("column 0 cannot be decompressed"));
+  EXPECT_THAT(refusal(body_of({"a=1\n"}) + "x"), HasSubstr("bytes follow its columns"));
+}
+
+TEST(Trace, RefusesTextThatItDoesNotUnderstand) {
+  const auto refusal = [](BlockKind kind, const char* text) {
+    return refusal_of(with_block(header_of(kind), body_of({text})));
+  };
+  constexpr const char* kRefusal = "its text is not understood";
+  for (const char* text : {"name\n", "=value\n"}) {
+    EXPECT_THAT(refusal(BlockKind::kProcess, text), HasSubstr(kRefusal)) << text;
+  }
+  EXPECT_THAT(refusal(BlockKind::kEnd, ""), HasSubstr(kRefusal));
+  for (const char* text : {"main\n", "0 x main\n"}) {
+    EXPECT_THAT(refusal(BlockKind::kThreads, text), HasSubstr(kRefusal)) << text;
+  }
+  for (const char* text : {"1000 2000 - /file\n", "2000 1fff 0 - /file\n"}) {
+    EXPECT_THAT(refusal(BlockKind::kModules, text), HasSubstr(kRefusal)) << text;
+  }
+  EXPECT_THAT(refusal(BlockKind::kDropped, "events=-1\n"), HasSubstr(kRefusal));
+}
+
+TEST(Trace, RefusesStacksThatCannotBe) {
+  const auto refusal = [](std::uint32_t count, const std::string& parents,
+                          const std::string& addresses) {
+    return refusal_of(
+        with_block(header_of(BlockKind::kStacks, count, 1), body_of({parents, addresses})));
+  };
+  EXPECT_THAT(refusal(1, "\1", "\2"), HasSubstr("accepted"));
+  const std::string too_many(kMostNodes + 1, '\1');
+  EXPECT_THAT(refusal(kMostNodes + 1, too_many, too_many), HasSubstr("do not follow"));
+  EXPECT_THAT(refusal(1, std::string(1, '\0'), "\2"), HasSubstr("a stack has no caller"));
+  EXPECT_THAT(refusal(1, "\2", "\2"), HasSubstr("a stack has no caller"));
+  EXPECT_THAT(refusal(1, "\1\1", "\2"), HasSubstr("bytes follow its stacks"));
+  EXPECT_THAT(refusal(1, "\1", "\2\2"), HasSubstr("bytes follow its stacks"));
+}
+
+/// The columns of one event.
+struct RawEvent {
+  unsigned tag;
+  std::string threads = {};
+  std::string times = {};
+  std::string sizes = {};
+  std::string alignments = {};
+  std::string ends = {};
+  std::string stacks = {};
+};
+
+std::string refusal_of_event(const RawEvent& event, std::uint64_t first_tick = 0) {
+  BlockHeader header = header_of(BlockKind::kEvents, 1);
+  header.first_tick = header.last_tick = first_tick;
+  return refusal_of(with_block(
+      header, body_of({std::string(1, static_cast<char>(event.tag)), event.threads, event.times,
+                       event.sizes, event.alignments, event.ends, event.stacks})));
+}
+
+/// As a number of a column.
+std::string number(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+TEST(Trace, RefusesEventsThatCannotBe) {
+  constexpr auto kMalloc = static_cast<unsigned>(Operation::kMalloc) | kExpectedStack;
+  constexpr auto kFree = static_cast<unsigned>(Operation::kFree);
+  constexpr auto kRealloc = static_cast<unsigned>(Operation::kRealloc) | kExpectedStack;
+  const std::string zero = number(0);
+  EXPECT_EQ(refusal_of_event({.tag = kMalloc, .sizes = zero}), "accepted");
+  EXPECT_THAT(
+      refusal_of_event({.tag = kMalloc | kOtherThread, .threads = number(1), .sizes = zero}),
+      HasSubstr("does not follow the others"));
+  EXPECT_THAT(refusal_of_event(
+                  {.tag = kMalloc | kOtherThread, .threads = number(kMostThreads), .sizes = zero}),
+              HasSubstr("a thread's number is too large"));
+  EXPECT_THAT(refusal_of_event(
+                  {.tag = kMalloc | kLaterTime, .times = number(kMostNanoseconds), .sizes = zero}),
+              HasSubstr("a time is too late"));
+  EXPECT_THAT(refusal_of_event({.tag = kMalloc, .sizes = zero}, kMostNanoseconds),
+              HasSubstr("a time is too late"));
+  EXPECT_THAT(refusal_of_event({.tag = kFree, .ends = number(kEndOfNone)}),
+              HasSubstr("an object ends that is not live"));
+  EXPECT_THAT(refusal_of_event({.tag = kFree, .ends = number(1000 << 1)}),
+              HasSubstr("an object ends that is not live"));
+  EXPECT_THAT(refusal_of_event({.tag = kMalloc & ~kExpectedStack, .sizes = zero, .stacks = "\1"}),
+              HasSubstr("a stack is not defined"));
+  EXPECT_THAT(
+      refusal_of_event({.tag = kMalloc | kHasAlignment, .sizes = zero, .alignments = number(64)}),
+      HasSubstr("an alignment is too large"));
+  EXPECT_THAT(
+      refusal_of_event({.tag = kRealloc | kFailed, .sizes = zero, .ends = number(kEndOfUnknown)}),
+      HasSubstr("a call failed and ended an object"));
+  const std::string nines(9, '\xff');
+  EXPECT_EQ(refusal_of_event({.tag = kMalloc, .sizes = nines + "\1"}), "accepted");
+  EXPECT_THAT(refusal_of_event({.tag = kMalloc, .sizes = nines + "\2"}),
+              HasSubstr("column 3 ends too early"));
+  EXPECT_THAT(refusal_of_event({.tag = kMalloc, .sizes = nines + "\xff\1"}),
+              HasSubstr("column 3 ends too early"));
+}
+
+TEST(Trace, RefusesBlocksOfEventsThatCannotBe) {
+  const auto refusal = [](const BlockHeader& header, std::size_t tags) {
+    return refusal_of(
+        with_block(header, body_of({std::string(tags, static_cast<char>(kExpectedStack)), "", "",
+                                    std::string(tags, '\0'), "", "", ""})));
+  };
+  EXPECT_EQ(refusal(header_of(BlockKind::kEvents, kMostEvents), kMostEvents), "accepted");
+  EXPECT_THAT(refusal(header_of(BlockKind::kEvents, kMostEvents + 1), kMostEvents + 1),
+              HasSubstr("do not follow"));
+  EXPECT_THAT(refusal(header_of(BlockKind::kEvents), 0), HasSubstr("do not follow"));
+  EXPECT_THAT(refusal(header_of(BlockKind::kEvents, 2), 1), HasSubstr("column 0 ends too early"));
 }
 
 TEST(Trace, PassesOverBlocksOfKindsYetToCome) {

@@ -51,13 +51,11 @@ void Writer::begin_block() noexcept {
   surely_fit_ = kColumnBytes / Column::kMostOfOne;
 }
 
-unsigned Writer::put_tick(std::uint64_t time_ns) noexcept {
+void Writer::put_tick(std::uint64_t time_ns) noexcept {
   const std::uint64_t tick = time_ns / tick_ns_;
-  if (tick <= tick_) return 0;
   columns_[kTimes].put(tick - tick_);
   tick_ = tick;
   next_tick_ns_ = (tick + 1) * tick_ns_;
-  return kLaterTime;
 }
 
 /// For events beyond those that surely fit.
@@ -69,7 +67,7 @@ bool Writer::make_room() noexcept {
 }
 
 std::uint32_t Writer::add_stack(StackNode node) noexcept {
-  if (has_failed_ || next_node_ == ~std::uint32_t{0}) return 0;
+  if (next_node_ == ~std::uint32_t{0}) return 0;
   stack_columns_[0].put(next_node_ - node.parent);
   stack_columns_[1].put(zigzag(static_cast<std::int64_t>(node.return_address - last_address_)));
   last_address_ = node.return_address;

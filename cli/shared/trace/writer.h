@@ -94,7 +94,7 @@ class Writer {
   void put_end(const Event& event) noexcept;
   void put_beginning(const Event& event, unsigned& tag) noexcept;
   void begin_block() noexcept;
-  unsigned put_tick(std::uint64_t time_ns) noexcept;
+  void put_tick(std::uint64_t time_ns) noexcept;
   bool make_room() noexcept;
   bool flush_stacks() noexcept;
   struct Bytes {
@@ -144,7 +144,9 @@ class Writer {
     columns_[kThreads].put(event.thread);
     expected_.thread = event.thread;
   }
-  if (event.time_ns >= next_tick_ns_) tag |= put_tick(event.time_ns);
+  if (event.time_ns < next_tick_ns_) return;
+  tag |= kLaterTime;
+  put_tick(event.time_ns);
 }
 
 [[gnu::always_inline]] inline void Writer::put_end(const Event& event) noexcept {
