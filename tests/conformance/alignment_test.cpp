@@ -122,9 +122,13 @@ TEST(Valloc, AlignsToOsPagesAndPvallocRoundsUpToThem) {
     free(p);
     p = pvalloc(n);
     EXPECT_TRUE(p != nullptr && is_aligned(p, page)) << n;
-    EXPECT_GE(malloc_usable_size(p), (n + page - 1) / page * page) << n;
+    EXPECT_GE(malloc_usable_size(p), n == 0 ? page : (n + page - 1) / page * page) << n;
+    EXPECT_EQ(malloc_usable_size(p) % page, 0u) << n;
     free(p);
   }
+  void* const p = pvalloc(page);
+  EXPECT_EQ(malloc_usable_size(p), page);
+  free(p);
 }
 
 }  // namespace

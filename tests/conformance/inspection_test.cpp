@@ -11,12 +11,39 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "support/memory.h"
 
 namespace {
+
+std::string text_of_malloc_info() {
+  char* text = nullptr;
+  std::size_t size = 0;
+  FILE* stream = open_memstream(&text, &size);
+  EXPECT_EQ(malloc_info(0, stream), 0);
+  fclose(stream);
+  std::string result(text, size);
+  free(text);
+  return result;
+}
+
+std::size_t number_in(const std::string& text, const std::string& before) {
+  const std::size_t at = text.rfind(before);
+  EXPECT_NE(at, std::string::npos) << before << " in\n" << text;
+  return at == std::string::npos ? 0
+                                 : std::strtoull(text.c_str() + at + before.size(), nullptr, 10);
+}
+
+/// \returns  How many objects the document has of this type, in all.
+std::size_t totals_of(const std::string& text, const std::string& type, std::size_t& bytes) {
+  const std::string before = "<total type=\"" + type + "\" count=\"";
+  const std::size_t count = number_in(text, before);
+  bytes = number_in(text, before + std::to_string(count) + "\" size=\"");
+  return count;
+}
 
 TEST(UsableSize, OfNullIsZero) { EXPECT_EQ(malloc_usable_size(nullptr), 0u); }
 
@@ -76,11 +103,42 @@ TEST(Mallinfo2, CountsWhatIsLiveAndWhatIsFree) {
   EXPECT_LT(during.uordblks, before.uordblks + 10'000 * 1100 + kMiB) << "huge blocks stand apart";
   EXPECT_EQ(during.arena, during.uordblks + during.fordblks);
   EXPECT_GE(during.arena, 10'000u * 1000);
+  EXPECT_LT(during.arena, before.arena + 20 * kMiB);
   for (void* p : blocks) free(p);
   const struct mallinfo2 after = mallinfo2();
   EXPECT_LT(after.uordblks, before.uordblks + kMiB);
   EXPECT_EQ(after.hblks, before.hblks);
   EXPECT_GE(after.fordblks, after.keepcost);
+}
+
+TEST(Mallinfo2, CountsWhatCachesAndFreedBlocksHold) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 10'000; ++i) blocks.push_back(malloc(1000));
+  void* const huge = malloc(50 * kMiB);
+  const struct mallinfo2 during = mallinfo2();
+  for (void* p : blocks) free(p);
+  free(huge);
+  const struct mallinfo2 after = mallinfo2();
+  EXPECT_GE(after.ordblks, during.ordblks + 10'000);
+  EXPECT_EQ(after.hblkhd, during.hblkhd - 50 * kMiB);
+  EXPECT_GE(after.usmblks, 60 * kMiB);
+  const std::string text = text_of_malloc_info();
+  std::size_t cached = 0;
+  std::size_t rest = 0;
+  totals_of(text, "fast", cached);
+  totals_of(text, "rest", rest);
+  EXPECT_GE(rest, 10'000u * 1000);
+  EXPECT_NEAR(static_cast<double>(after.fsmblks), static_cast<double>(cached), 65'536);
+  EXPECT_NEAR(static_cast<double>(after.keepcost), static_cast<double>(cached + rest), 65'536);
+  EXPECT_GT(number_in(text, "<aspace type=\"total\" size=\""), after.arena + after.hblkhd)
+      << "bookkeeping is no part of it";
+  malloc_trim(0);
+  const struct mallinfo2 trimmed = mallinfo2();
+  EXPECT_LT(trimmed.keepcost, kMiB);
+  EXPECT_GE(trimmed.usmblks, after.usmblks) << "the most that was held";
+  const std::string then = text_of_malloc_info();
+  EXPECT_LT(number_in(then, "<system type=\"current\" size=\"") + 50 * kMiB,
+            number_in(then, "<system type=\"max\" size=\""));
 }
 
 TEST(Mallinfo, IsMallinfo2InInts) {
@@ -139,24 +197,6 @@ TEST(MallocStats, AreWrittenByAThreadThatIsToBeCancelled) {
   EXPECT_EQ(text.substr(0, text.find('\n')), usual.substr(0, usual.find('\n')));
 }
 
-std::string text_of_malloc_info() {
-  char* text = nullptr;
-  std::size_t size = 0;
-  FILE* stream = open_memstream(&text, &size);
-  EXPECT_EQ(malloc_info(0, stream), 0);
-  fclose(stream);
-  std::string result(text, size);
-  free(text);
-  return result;
-}
-
-std::size_t number_in(const std::string& text, const std::string& before) {
-  const std::size_t at = text.rfind(before);
-  EXPECT_NE(at, std::string::npos) << before << " in\n" << text;
-  return at == std::string::npos ? 0
-                                 : std::strtoull(text.c_str() + at + before.size(), nullptr, 10);
-}
-
 TEST(MallocInfo, IsTheDocumentThatGlibcWrites) {
   std::vector<void*> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(malloc(5 * kMiB));
@@ -170,6 +210,51 @@ TEST(MallocInfo, IsTheDocumentThatGlibcWrites) {
   EXPECT_GE(number_in(text, "<system type=\"max\" size=\""),
             number_in(text, "<system type=\"current\" size=\""));
   for (void* p : blocks) free(p);
+}
+
+TEST(MallocInfo, CountsWhatIsFreeBySize) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 5000; ++i) blocks.push_back(malloc(3000));
+  for (std::size_t i = 0; i < blocks.size(); i += 2) free(blocks[i]);
+  const std::string text = text_of_malloc_info();
+  std::size_t count = 0;
+  std::size_t total = 0;
+  std::size_t before = 0;
+  constexpr std::string_view kSize = "  <size from=\"";
+  for (std::size_t at = 0; (at = text.find(kSize, at)) != std::string::npos; at += kSize.size()) {
+    std::size_t from, to, bytes, objects;
+    ASSERT_EQ(std::sscanf(text.c_str() + at,
+                          "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\"/>", &from,
+                          &to, &bytes, &objects),
+              4);
+    EXPECT_GT(from, before);
+    EXPECT_LE(from, to);
+    EXPECT_GT(objects, 0u);
+    EXPECT_EQ(bytes, to * objects);
+    if (to == 3072) {
+      EXPECT_GE(objects, 2500u);
+      EXPECT_GT(from, 2048u);
+    }
+    before = to;
+    count += objects;
+    total += bytes;
+  }
+  std::size_t cached_bytes = 0;
+  std::size_t rest_bytes = 0;
+  const std::size_t cached = totals_of(text, "fast", cached_bytes);
+  EXPECT_EQ(cached + totals_of(text, "rest", rest_bytes), count);
+  EXPECT_GE(cached_bytes, 16 * cached);
+  EXPECT_LE(cached_bytes, total);
+  EXPECT_EQ(text.find("\"mmap\""), text.rfind("\"mmap\"")) << "it is in the sum alone";
+  for (std::size_t i = 1; i < blocks.size(); i += 2) free(blocks[i]);
+}
+
+TEST(MallocInfo, SaysWhereItCannotWrite) {
+  FILE* const full = fopen("/dev/full", "w");
+  ASSERT_NE(full, nullptr);
+  setvbuf(full, nullptr, _IONBF, 0);
+  EXPECT_EQ(malloc_info(0, full), -1);
+  fclose(full);
 }
 
 TEST(MallocInfo, RefusesOptionsThatDoNotExist) { EXPECT_EQ(malloc_info(1, stderr), EINVAL); }

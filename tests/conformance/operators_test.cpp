@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <cstdint>
 #include <cstring>
@@ -117,6 +118,28 @@ TEST(NewHandler, IsCalledByTheNothrowFormsToo) {
   });
   EXPECT_EQ(::operator new(opaque(kImpossible), std::nothrow), nullptr);
   EXPECT_EQ(g_handler_calls, 2);
+}
+
+/// The kernel's limit of addresses, which the handler lifts.
+rlimit g_usual;
+
+TEST(NewHandler, MakesRoomForWhatIsThenAlignedAsAsked) {
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &g_usual), 0);
+  const HandlerGuard guard([] { setrlimit(RLIMIT_AS, &g_usual); });
+  const rlimit none{1, g_usual.rlim_max};
+  const std::align_val_t a{std::size_t{64} << 20};
+  const std::size_t n = opaque(std::size_t{3} << 20);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    void* const thrown = ::operator new(n, a);
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    void* const not_thrown = ::operator new(n, a, std::nothrow);
+    setrlimit(RLIMIT_AS, &g_usual);
+    EXPECT_TRUE(is_aligned(thrown, a));
+    EXPECT_TRUE(not_thrown != nullptr && is_aligned(not_thrown, a));
+    ::operator delete(thrown, a);
+    ::operator delete(not_thrown, a);
+  }
 }
 
 struct NotEnough : std::bad_alloc {};

@@ -15,6 +15,7 @@
 #include "support/check.h"
 
 extern "C" [[gnu::weak]] void free_sized(void*, std::size_t) noexcept;
+extern "C" [[gnu::weak]] void strata_free_sized(void*, std::size_t) noexcept;
 extern "C" [[gnu::weak]] void free_aligned_sized(void*, std::size_t, std::size_t) noexcept;
 
 namespace {
@@ -264,6 +265,9 @@ Function* find(Function* linked, const char* name) {
 }
 void free_sized_wrong() { find(free_sized, "free_sized")(opaque(get(100)), 101); }
 void free_sized_too_large() { find(free_sized, "free_sized")(opaque(get(100)), 113); }
+void strata_free_sized_too_large() {
+  find(strata_free_sized, "strata_free_sized")(opaque(get(100)), 113);
+}
 void free_aligned_sized_wrong() {
   find(free_aligned_sized, "free_aligned_sized")(opaque(aligned_alloc(64, 100)), 64, 104);
 }
@@ -274,6 +278,64 @@ void plain_delete_of_new_aligned_to_eight() {
 }
 void aligned_delete_with_another() {
   ::operator delete(opaque(::operator new(100, kAlign64)), kAlign128);
+}
+
+/// The forms that the cases above do not have.
+void nothrow_new_of_an_object() { ::operator delete[](opaque(::operator new(100, std::nothrow))); }
+void nothrow_new_of_an_array() { ::operator delete(opaque(::operator new[](100, std::nothrow))); }
+void aligned_nothrow_new_of_an_object() {
+  ::operator delete[](opaque(::operator new(100, kAlign64, std::nothrow)), kAlign64);
+}
+void aligned_nothrow_new_of_an_array() {
+  ::operator delete(opaque(::operator new[](100, kAlign64, std::nothrow)), kAlign64);
+}
+void sized_array_delete_of_an_object() {
+  ::operator delete[](opaque(::operator new(100)), std::size_t{100});
+}
+void nothrow_delete_of_an_array() {
+  ::operator delete(opaque(::operator new[](100)), std::nothrow);
+}
+void nothrow_array_delete_of_an_object() {
+  ::operator delete[](opaque(::operator new(100)), std::nothrow);
+}
+void aligned_array_delete_of_an_object() {
+  ::operator delete[](opaque(::operator new(100, kAlign64)), kAlign64);
+}
+void sized_aligned_delete_of_an_array() {
+  ::operator delete (opaque(::operator new[](100, kAlign64)), std::size_t{100}, kAlign64);
+}
+void sized_aligned_array_delete_of_an_object() {
+  ::operator delete[](opaque(::operator new(100, kAlign64)), std::size_t{100}, kAlign64);
+}
+void aligned_nothrow_delete_of_an_array() {
+  ::operator delete(opaque(::operator new[](100, kAlign64)), kAlign64, std::nothrow);
+}
+void aligned_nothrow_array_delete_of_an_object() {
+  ::operator delete[](opaque(::operator new(100, kAlign64)), kAlign64, std::nothrow);
+}
+void sized_array_delete_smaller() {
+  ::operator delete[](opaque(::operator new[](100)), std::size_t{99});
+}
+void sized_aligned_delete_smaller() {
+  ::operator delete (opaque(::operator new(100, kAlign64)), std::size_t{99}, kAlign64);
+}
+void sized_aligned_array_delete_smaller() {
+  ::operator delete[](opaque(::operator new[](100, kAlign64)), std::size_t{99}, kAlign64);
+}
+void aligned_array_delete_with_another() {
+  ::operator delete[](opaque(::operator new[](100, kAlign64)), kAlign128);
+}
+void sized_aligned_delete_with_another() {
+  ::operator delete (opaque(::operator new(100, kAlign64)), std::size_t{100}, kAlign128);
+}
+void sized_aligned_array_delete_with_another() {
+  ::operator delete[](opaque(::operator new[](100, kAlign64)), std::size_t{100}, kAlign128);
+}
+void aligned_nothrow_delete_with_another() {
+  ::operator delete(opaque(::operator new(100, kAlign64)), kAlign128, std::nothrow);
+}
+void aligned_nothrow_array_delete_with_another() {
+  ::operator delete[](opaque(::operator new[](100, kAlign64)), kAlign128, std::nothrow);
 }
 
 constexpr Case kCases[] = {
@@ -324,11 +386,32 @@ constexpr Case kCases[] = {
     CASE(sized_delete_of_large),
     CASE(free_sized_wrong),
     CASE(free_sized_too_large),
+    CASE(strata_free_sized_too_large),
     CASE(free_aligned_sized_wrong),
     CASE(aligned_delete_of_plain_new),
     CASE(plain_delete_of_aligned_new),
     CASE(plain_delete_of_new_aligned_to_eight),
     CASE(aligned_delete_with_another),
+    CASE(nothrow_new_of_an_object),
+    CASE(nothrow_new_of_an_array),
+    CASE(aligned_nothrow_new_of_an_object),
+    CASE(aligned_nothrow_new_of_an_array),
+    CASE(sized_array_delete_of_an_object),
+    CASE(nothrow_delete_of_an_array),
+    CASE(nothrow_array_delete_of_an_object),
+    CASE(aligned_array_delete_of_an_object),
+    CASE(sized_aligned_delete_of_an_array),
+    CASE(sized_aligned_array_delete_of_an_object),
+    CASE(aligned_nothrow_delete_of_an_array),
+    CASE(aligned_nothrow_array_delete_of_an_object),
+    CASE(sized_array_delete_smaller),
+    CASE(sized_aligned_delete_smaller),
+    CASE(sized_aligned_array_delete_smaller),
+    CASE(aligned_array_delete_with_another),
+    CASE(sized_aligned_delete_with_another),
+    CASE(sized_aligned_array_delete_with_another),
+    CASE(aligned_nothrow_delete_with_another),
+    CASE(aligned_nothrow_array_delete_with_another),
 };
 
 }  // namespace
