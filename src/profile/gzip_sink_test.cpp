@@ -5,13 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "profile/string_sink_test.h"
+
 namespace strata {
 namespace {
-
-struct StringSink final : TextSink {
-  void write(std::string_view text) noexcept override { content += text; }
-  std::string content;
-};
 
 std::uint32_t number_at(const std::string& text, std::size_t at, int bytes) {
   std::uint32_t value = 0;

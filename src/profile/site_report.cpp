@@ -20,8 +20,7 @@ struct Live {
 
 void sort_by_size(Live* first, Live* end) noexcept {
   std::sort(first, end, [](const Live& a, const Live& b) {
-    if (a.bytes != b.bytes) return a.bytes > b.bytes;
-    return a.objects != b.objects ? a.objects > b.objects : a.id < b.id;
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.id < b.id;
   });
 }
 
@@ -94,7 +93,10 @@ void write_heaps(const Live* first, const Live* end, std::size_t most, Live* hea
     end_line(line, out);
   }
   if (count > most)
-    end_line(line.text("strata: and the rest in ").decimal(count - most).text(" other heaps"), out);
+    end_line(line.text("strata: and the rest in ")
+                 .decimal(count - most)
+                 .text(count - most == 1 ? " other heap" : " other heaps"),
+             out);
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
                       os::PageSource& pages) noexcept {
   TextWriter line;
   const std::uint32_t last = sites.count();
-  const Scratch scratch(pages, (std::size_t{last} + 1) * 2 * sizeof(Live));
+  const Scratch scratch(pages, std::size_t{last} * 2 * sizeof(Live));
   auto* const first = static_cast<Live*>(scratch.memory());
   if (first == nullptr) {
     end_line(line.text("strata: no memory is left to report what is live"), out);
@@ -124,11 +126,11 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
   append_amount(line.text("strata: "), total.bytes, total.objects)
       .text(" of process ")
       .decimal(os::process_id())
-      .text(" are live at exit, from ")
+      .text(total.objects == 1 ? " is live at exit, from " : " are live at exit, from ")
       .decimal(count)
       .text(count == 1 ? " place" : " places");
   end_line(line, out);
-  write_heaps(first, end, most_sites, first + last + 1, out);
+  write_heaps(first, end, most_sites, first + last, out);
   sort_by_size(first, end);
   const std::size_t written = std::min(count, most_sites);
   for (std::size_t i = 0; i < written; ++i) {
@@ -143,7 +145,8 @@ void write_live_sites(SiteTable& sites, std::size_t rate, std::size_t most_sites
     append_amount(line.text("strata: "), rest.bytes, rest.objects)
         .text(" from ")
         .decimal(count - written)
-        .text(" other places; the profile has them all");
+        .text(count - written == 1 ? " other place" : " other places")
+        .text("; the profile has them all");
     end_line(line, out);
   }
 }

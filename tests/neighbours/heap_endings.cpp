@@ -168,7 +168,7 @@ int main() {
       if (!wants_leaks || !ending.reports) {
         CHECK(said.empty(), said.c_str());
       } else {
-        CHECK(said.find("are live at exit") != said.npos, "the leaks are not reported");
+        CHECK(said.find("live at exit") != said.npos, "the leaks are not reported");
         CHECK(said.find("in the heap 'of the test'") != said.npos, "the heap is not named");
       }
     }
