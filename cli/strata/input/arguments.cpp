@@ -89,12 +89,8 @@ std::size_t comma_between_names(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text.substr(i).starts_with(kOperator)) {
-      i += kOperator.size();
-      const std::string_view symbol = text.substr(i);
-      i += symbol.starts_with("()") || symbol.starts_with("[]")
-               ? 2
-               : std::min(symbol.find_first_not_of("<>=-"), symbol.size());
-      if (i == text.size()) break;
+      i = std::min(text.find_first_not_of("<>=-", i + kOperator.size()), text.size()) - 1;
+      continue;
     }
     const char c = text[i];
     if (c == ',' && depth == 0) return i;

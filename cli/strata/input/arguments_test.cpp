@@ -46,6 +46,16 @@ TEST(Arguments, SecondsMayHaveFractions) {
   }
 }
 
+TEST(Arguments, SharesLieBetweenZeroAndOne) {
+  EXPECT_EQ(parse_share("--time", "0"), 0);
+  EXPECT_EQ(parse_share("--time", "0.05"), 0.05);
+  EXPECT_EQ(parse_share("--time", "1"), 1);
+  for (const char* bad : {"-0.1", "1.1", "nan", "5%", ""}) {
+    EXPECT_EQ(refused_with<UsageError>([&] { parse_share("--time", bad); }),
+              std::string("--time is '") + bad + "'; give a number from 0 to 1, as in 0.05");
+  }
+}
+
 TEST(Arguments, ListsHaveNoEmptyEntries) {
   EXPECT_THAT(split_list("--allocators", "a,b=c,d"), ElementsAre("a", "b=c", "d"));
   for (const char* bad : {"", ",", "a,", ",a", "a,,b"}) {
@@ -60,6 +70,8 @@ TEST(Arguments, NamesOfFunctionsKeepTheirOwnCommas) {
               ElementsAre("xmalloc", "n::xalloc<int, f(a, b)>", "last"));
   EXPECT_THAT(split_names("--skip", "a::operator<<,b::operator->,c::operator()<d, e>,g"),
               ElementsAre("a::operator<<", "b::operator->", "c::operator()<d, e>", "g"));
+  EXPECT_THAT(split_names("--skip", "operator[],operator(),operator<=>"),
+              ElementsAre("operator[]", "operator()", "operator<=>"));
   EXPECT_THAT(split_names("--skip", "odd>,b"), ElementsAre("odd>", "b"));
   EXPECT_THAT(refused_with<UsageError>([] { split_names("--skip", "f<a, b>,"); }),
               HasSubstr("empty entry"));

@@ -158,6 +158,54 @@ TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
   EXPECT_THAT(refusal_of(Message().number(7, 99).bytes), HasSubstr("a text that it does not have"));
 }
 
+TEST(HeapProfile, WhatIsDamagedIsTold) {
+  const std::string good = profile_of({{kKeep, 100}});
+  const auto refusal = [&](const std::string& more) { return refusal_of(good + more); };
+  const std::string line = Message().number(1, 99).bytes;  // of no function
+  EXPECT_THAT(refusal(Message().text(4, Message().number(1, 9).text(4, line).bytes).bytes),
+              HasSubstr("a place that it does not have"));
+  EXPECT_THAT(refusal(Message().text(12, "1").bytes),
+              HasSubstr("text stands where a number should"));
+  EXPECT_THAT(refusal(Message().number(6, 1).bytes),
+              HasSubstr("a number stands where text should"));
+  EXPECT_THAT(refusal("\x60\xff"), HasSubstr("it ends in the middle of a number"));
+  EXPECT_THAT(refusal("\x0b"), HasSubstr("a field has an unknown type"));
+  EXPECT_THAT(refusal_of("\x1f\x8b that is no gzip"), HasSubstr("its gzip data are damaged"));
+}
+
+TEST(HeapProfile, FieldsOfLaterVersionsArePassedOver) {
+  const std::string later =
+      "\xa1\x01"
+      "12345678"
+      "\xa5\x01"
+      "1234";
+  const Profile profile = parse_profile("p", later + profile_of({{kKeep, 100}}));
+  EXPECT_EQ(profile.samples.size(), 1u);
+}
+
+TEST(HeapProfile, ShowsTheLastKindFirstWhereTheFileSaysNone) {
+  const std::string bytes = profile_of({{kKeep, 100}});
+  EXPECT_EQ(parse_profile("p", bytes + Message().number(14, 1).bytes).default_kind, 0u);
+  EXPECT_EQ(parse_profile("p", bytes + Message().number(14, 0).bytes).default_kind, 3u);
+}
+
+TEST(HeapProfile, LabelsThatAreNoHeapsAreNoCalls) {
+  const Message values = Message().varint(1).varint(60).varint(1).varint(30);
+  const Message sample = Message()
+                             .text(1, Message().varint(1).bytes)
+                             .text(2, values.bytes)
+                             .text(3, Message().number(1, 10).number(2, 11).bytes);
+  const Profile profile =
+      parse_profile("p", profile_of({{kKeep, 100}}) + Message().text(2, sample.bytes).bytes +
+                             Message().text(6, "thread").text(6, "worker").bytes);
+  EXPECT_EQ(profile.samples.at(1).locations.size(), 1u);
+}
+
+TEST(HeapProfile, ALineWithoutANumberIsItsFile) {
+  EXPECT_EQ((Line{"keep", "/src/a.cpp", 0}.place(true)), "a.cpp");
+  EXPECT_EQ((Line{"keep", "", 7}.place(true)), "");
+}
+
 TEST(HeapProfile, NoPrefixOfAFileIsReadBeyondItsEnd) {
   const std::string good = profile_of({{kKeep, 100}, {kGrow, 300}});
   std::size_t refused = 0;
@@ -191,6 +239,37 @@ TEST(HeapProfile, WhatATemplateOfTheAllocatorsCallsBackStays) {
   EXPECT_EQ(stacks[0].lines[1].function, "strata::visit");
   ASSERT_EQ(stacks[1].lines.size(), 1u);
   EXPECT_EQ(stacks[1].lines[0].function, "main");
+}
+
+TEST(HeapProfile, OfAStackOfOwnFramesTheOutermostStays) {
+  Profile profile = parse_profile(
+      "p", profile_of({{{{"strata::take", 1}, {"malloc", 2}}, 9}}, "strata::.*|malloc"));
+  symbolise(profile);
+  ASSERT_EQ(profile.samples.at(0).locations.size(), 1u);
+  EXPECT_EQ(live_stacks(profile).at(0).lines.at(0).function, "malloc");
+}
+
+TEST(HeapProfile, OwnFramesThatAreInlinedAreDroppedWhereTheyAreTheInnermost) {
+  Profile profile = parse_profile(
+      "p", profile_of({{{{"keep", 1}, {"main", 2}}, 9}, {{{"other", 3}, {"main", 2}}, 5}},
+                      "strata::.*"));
+  for (std::size_t place : {profile.samples[0].locations[0], profile.samples[1].locations[1]}) {
+    std::vector<Line>& lines = profile.locations[place].lines;
+    lines.insert(lines.begin(), Line{"strata::visit", "", 0});
+  }
+  symbolise(profile);
+  const std::vector<StackSums> stacks = live_stacks(profile);
+  EXPECT_EQ(stacks.at(0).lines.at(0).function, "keep");
+  EXPECT_EQ(stacks.at(1).lines.at(1).function, "strata::visit");
+}
+
+TEST(HeapProfile, APatternIsThatOfAWholeName) {
+  Profile profile = parse_profile(
+      "p",
+      profile_of({{{{"keeper", 1}, {"main", 2}}, 9}, {{{"bookkeep", 3}, {"main", 2}}, 5}}, "keep"));
+  symbolise(profile);
+  EXPECT_EQ(live_stacks(profile).at(0).lines.at(0).function, "keeper");
+  EXPECT_EQ(live_stacks(profile).at(1).lines.at(0).function, "bookkeep");
 }
 
 TEST(HeapProfile, APatternTooLongToCompileDropsNothing) {
@@ -229,7 +308,30 @@ TEST(Sites, TheDifferenceIsWhatHasGrownOrShrunk) {
   EXPECT_TRUE(none.empty());
 }
 
+TEST(Sites, WhatTheLibraryAllocatesForItselfIsItsInnermostFunctions) {
+  const Profile profile =
+      parse_profile("p", profile_of({{{{"malloc", 1}, {"std::terminate", 2}}, 50}, {{}, 7}}));
+  const std::vector<SiteSums> sites = sum_sites(profile, profile.default_kind, nullptr, 0);
+  ASSERT_EQ(sites.size(), 2u);
+  EXPECT_EQ(sites[0].line.function, "malloc");
+  EXPECT_EQ(sites[0].cumulative, 50);
+  EXPECT_EQ(sites[1].line.function, "unknown caller");
+}
+
+TEST(Sites, WhatHasGrownComesFirstThenWhatIsCalledByMore) {
+  const Profile older = parse_profile("a", profile_of({{kGrow, 50}, {{{"f", 1}, {"main", 2}}, 9}}));
+  const Profile newer = parse_profile("b", profile_of({{kKeep, 50}, {{{"g", 1}, {"zoo", 2}}, 60}}));
+  const std::vector<SiteSums> sites =
+      sum_sites(newer, newer.default_kind, &older, older.default_kind);
+  std::string names;
+  for (const SiteSums& site : sites) names += site.line.function + " ";
+  EXPECT_EQ(names, "g keep grow f zoo main main main ");
+}
+
 TEST(Sites, AmountsAreShortAndSigned) {
+  EXPECT_EQ(amount(0, "bytes", true), "0 B");
+  EXPECT_EQ(amount((1 << 20) - 1, "bytes"), "1.0 MiB");
+  EXPECT_EQ(amount(std::int64_t{2048} << 40, "bytes"), "2048.0 TiB");
   EXPECT_EQ(amount(0, "bytes"), "0 B");
   EXPECT_EQ(amount(1023, "bytes"), "1023 B");
   EXPECT_EQ(amount(1536, "bytes", true), "+1.5 KiB");
@@ -248,6 +350,21 @@ TEST(LeakReport, TellsTotalsAndEachStack) {
             "    #1  grow  /src/a.cpp:11\n"
             "    #2  main  /src/a.cpp:21\n"
             "strata: 3 bytes in 2 allocations from 1 other place\n");
+  EXPECT_EQ(leak_report(profile, "app", 2).find("other place"), std::string::npos);
+}
+
+TEST(LeakReport, LeavesOutWhatIsFreed) {
+  Profile profile = parse_profile("p", profile_of({{kKeep, 8}, {kGrow, 16}}));
+  profile.samples[1].values = {1, 16, 0, 0};
+  EXPECT_THAT(leak_report(profile, "app", 2), HasSubstr("from 1 place\n"));
+}
+
+TEST(LeakReport, SaysThatACallerIsUnknown) {
+  const Profile profile = parse_profile("p", profile_of({{{}, 8}}));
+  EXPECT_EQ(leak_report(profile, "app", 1),
+            "strata: 8 bytes in 1 allocation is live at exit of app, from 1 place\n"
+            "strata: 8 bytes in 1 allocation by\n"
+            "    an unknown caller\n");
 }
 
 TEST(LeakReport, ANameTakesNoLineOfItsOwn) {

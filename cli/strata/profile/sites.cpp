@@ -94,9 +94,8 @@ std::vector<StackSums> live_stacks(const Profile& profile) {
   }
   std::vector<StackSums> stacks;
   for (auto& [key, stack] : map) stacks.push_back(std::move(stack));
-  std::stable_sort(stacks.begin(), stacks.end(), [](const StackSums& a, const StackSums& b) {
-    return a.bytes != b.bytes ? a.bytes > b.bytes : a.objects > b.objects;
-  });
+  std::stable_sort(stacks.begin(), stacks.end(),
+                   [](const StackSums& a, const StackSums& b) { return a.bytes > b.bytes; });
   return stacks;
 }
 
