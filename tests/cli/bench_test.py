@@ -25,6 +25,7 @@ import unittest
 import end_to_end_test
 import schema
 from end_to_end_test import FIXTURES, INSTRUMENTED, ROOT, SCHEMA, STRATA, library
+from example_results import example_results
 
 QUICK = ("--runs", "2", "--ops", "40000", "--warmup", "1", "--settle", "0.02")
 MARKED = ("--size", "72")
@@ -197,13 +198,14 @@ class Bench(InFolder):
     def test_results_become_the_tables_of_a_document(self):
         document = self.folder / "document.md"
         document.write_text("before\n<!-- results -->\nold\n<!-- end of results -->\nbehind\n")
-        example = ROOT / "tests" / "cli" / "fixtures" / "bench-results.json"
+        example = self.folder / "example.json"
+        example.write_text(json.dumps(example_results()))
         subprocess.run([str(ROOT / "tools" / "benchmark_tables"), str(example), str(document)], check=True, timeout=3000)
         text = document.read_text()
         self.assertTrue(text.startswith("before\n<!-- results -->\n"))
         self.assertTrue(text.endswith("<!-- end of results -->\nbehind\n"))
         self.assertNotIn("old", text)
-        rows = json.loads(example.read_text())["rows"]
+        rows = example_results()["rows"]
         self.assertIn("over the 3 loads below", text)
         self.assertIn("\n| strata | 0.44 | 0.89 |", text)
         self.assertNotIn("\n| crasher |", text, "it served none")

@@ -20,6 +20,7 @@ import time
 import unittest
 
 import schema
+from example_results import example_results
 
 STRATA = os.environ["STRATA_CLI_BIN"]
 FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
@@ -574,7 +575,7 @@ class Results(InFolder):
         self.assertRegex(done.stdout, r"(?m)^system +\d")
 
     def test_the_example_of_bench_is_valid(self):
-        example = json.loads((pathlib.Path(__file__).parent / "fixtures" / "bench-results.json").read_text())
+        example = example_results()
         self.assertEqual(schema.check(example, SCHEMA), [])
         row = next(row for row in example["rows"] if row["ok"])
         row["latencies"]["alloc"]["buckets"].append([1, 2])

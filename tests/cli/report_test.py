@@ -20,9 +20,9 @@ import zlib
 import browser
 import end_to_end_test
 from end_to_end_test import STRATA, strata
+from example_results import example_results
 
-FIXTURE = pathlib.Path(__file__).resolve().parent / "fixtures" / "bench-results.json"
-OK = 3  # contenders of the fixture that completed
+OK = 3  # contenders of the example that completed
 FAILED = 2
 
 
@@ -51,6 +51,7 @@ class InFolder(end_to_end_test.InFolder):
     def setUp(self):
         super().setUp()
         self.page = self.folder / "report.html"
+        self.example = self.write("example.json", example_results())
 
     def write(self, name, text):
         path = self.folder / name
@@ -60,7 +61,7 @@ class InFolder(end_to_end_test.InFolder):
 
 class Report(InFolder):
     def test_the_page_is_one_file_that_names_no_other(self):
-        done = report(FIXTURE, "-o", self.page)
+        done = report(self.example, "-o", self.page)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         page = self.page.read_text()
         self.assertNotRegex(page, r"(?i)https?:|url\(|@import|\bsrc=")
@@ -71,7 +72,7 @@ class Report(InFolder):
         self.assertNotIn("::", page.split("<body>")[1], "a name of the program's own")
 
     def test_the_page_tells_machine_versions_and_why_rows_failed(self):
-        report(FIXTURE, "-o", self.page)
+        report(self.example, "-o", self.page)
         page = self.page.read_text()
         for fact in ("Example CPU @ 2.50GHz", "Linux 6.1.0", "Debian GNU/Linux 12 (bookworm)", "glibc 2.36",
                      "madvise", "2.0.9+ds-2", "strata 0.1.0", "killed by SIGSEGV, in run 1 of 5",
@@ -80,7 +81,7 @@ class Report(InFolder):
 
     def test_pictures_have_the_plots_of_the_page_and_are_not_blank(self):
         pictures = self.folder / "new" / "plots"
-        done = report(FIXTURE, "-o", self.page, "--png", pictures)
+        done = report(self.example, "-o", self.page, "--png", pictures)
         self.assertEqual(done.returncode, 0, done.stderr)
         names = sorted(path.stem for path in pictures.iterdir())
         self.assertEqual(names, sorted(re.findall(r'<svg class="plot" id="([^"]*)"', self.page.read_text())))
@@ -92,14 +93,14 @@ class Report(InFolder):
             self.assertGreater(len(set(rows)), 50, f"{picture.name} is blank")
 
     def test_each_drawing_is_well_formed(self):
-        report(FIXTURE, "-o", self.page)
+        report(self.example, "-o", self.page)
         drawings = re.findall(r"<svg.*?</svg>", self.page.read_text(), re.S)
         self.assertGreater(len(drawings), 10)
         for drawing in drawings:
             xml.etree.ElementTree.fromstring(drawing)
 
     def test_results_of_compare_are_drawn_as_far_as_they_go(self):
-        results = json.loads(FIXTURE.read_text())
+        results = example_results()
         rows = [row for row in results["rows"] if row["params"]["threads"] == 1]
         for row in rows:
             for part in ("values", "ratios", "latencies", "timeline", "label", "failed_allocations", "broken"):
@@ -122,7 +123,7 @@ class Report(InFolder):
         self.assertEqual(len(list((self.folder / "plots").iterdir())), 2)
 
     def test_the_table_of_everything_has_a_column_for_what_loads_are_compared_by(self):
-        results = json.loads(FIXTURE.read_text())
+        results = example_results()
         queue = json.loads(json.dumps(results["rows"][:3]))
         for row in queue:
             row["scenario"] = "queue"
@@ -138,10 +139,10 @@ class Report(InFolder):
                           "latency p50", "latency p99", "latency p99.9"])
 
     def test_rows_of_several_files_stand_side_by_side(self):
-        results = json.loads(FIXTURE.read_text())
+        results = example_results()
         for row in results["rows"]:
             row["label"] = "after the change"
-        done = report(FIXTURE, self.write("after.json", results), "-o", self.page, "--title", "Both & more")
+        done = report(self.example, self.write("after.json", results), "-o", self.page, "--title", "Both & more")
         self.assertEqual(done.returncode, 0, done.stderr)
         page = self.page.read_text()
         self.assertIn("<title>Both &amp; more</title>", page)
@@ -152,7 +153,7 @@ class Report(InFolder):
 
     def test_names_cannot_reach_the_shell_through_gnuplot(self):
         trap = self.folder / "trap"
-        results = json.loads(FIXTURE.read_text())
+        results = example_results()
         for row in results["rows"]:
             row["scenario"] = f"`touch {trap}`"
             row["contender"] = f"x'; system('touch {trap}') #\n" + row["contender"] + f" %d \\ `touch {trap}`"
@@ -173,7 +174,7 @@ class ReportRefusals(InFolder):
         return sentence
 
     def test_what_cannot_be_read_as_results_is_refused_by_file_and_field(self):
-        results = json.loads(FIXTURE.read_text())
+        results = example_results()
         del results["rows"][1]["metrics"]["ops_per_s"]["max"]
         cases = {
             "rows[1].metrics.ops_per_s.max is missing": results,
@@ -185,28 +186,28 @@ class ReportRefusals(InFolder):
         }
         for words, content in cases.items():
             path = self.write("bad.json", content)
-            sentence = self.refused(FIXTURE, path, "-o", self.page)
+            sentence = self.refused(self.example, path, "-o", self.page)
             self.assertIn(words, sentence)
             self.assertIn("bad.json", sentence)
         self.assertIn("there is nothing to report",
                       self.refused(self.write("none.json", dict(results, rows=[])), "-o", self.page))
 
     def test_what_is_read_is_not_replaced(self):
-        path = self.write("results.json", FIXTURE.read_text())
-        self.assertIn("is what is read; give another file", self.refused(FIXTURE, path, "-o", path))
-        self.assertEqual(path.read_text(), FIXTURE.read_text())
+        path = self.write("results.json", example_results())
+        self.assertIn("is what is read; give another file", self.refused(self.example, path, "-o", path))
+        self.assertEqual(path.read_text(), self.example.read_text())
 
     def test_files_that_are_not_there_and_options_that_make_no_sense(self):
         self.assertIn("No such file", self.refused(self.folder / "none.json", "-o", self.page))
         self.assertIn("is a folder", self.refused(self.folder, "-o", self.page))
         self.assertIn("no results given", self.refused("-o", self.page))
-        self.assertIn("nothing to write", self.refused(FIXTURE))
-        self.assertIn("--png cannot make the folder 'xx", self.refused(FIXTURE, "--png", "x" * 5000))
-        self.assertIn("--title is for the page", self.refused(FIXTURE, "--png", self.folder / "plots", "--title", "T"))
-        self.assertIn("-o cannot write", self.refused(FIXTURE, "-o", self.folder / "none" / "x.html"))
-        self.assertIn("unknown option '--pngs'", self.refused(FIXTURE, "--pngs", "-o", self.page))
+        self.assertIn("nothing to write", self.refused(self.example))
+        self.assertIn("--png cannot make the folder 'xx", self.refused(self.example, "--png", "x" * 5000))
+        self.assertIn("--title is for the page", self.refused(self.example, "--png", self.folder / "plots", "--title", "T"))
+        self.assertIn("-o cannot write", self.refused(self.example, "-o", self.folder / "none" / "x.html"))
+        self.assertIn("unknown option '--pngs'", self.refused(self.example, "--pngs", "-o", self.page))
         blocked = self.write("file", "x")
-        self.assertIn("--png cannot make the folder", self.refused(FIXTURE, "--png", blocked))
+        self.assertIn("--png cannot make the folder", self.refused(self.example, "--png", blocked))
 
     def test_an_interruption_leaves_nothing(self):
         temporary, tools = self.folder / "temporary", self.folder / "tools"
@@ -215,7 +216,7 @@ class ReportRefusals(InFolder):
         (tools / "gnuplot").write_text("#!/bin/sh\nsleep 1000\n")
         (tools / "gnuplot").chmod(0o755)
         for moment in ("strata-report-*", "*/plots.gp"):
-            process = subprocess.Popen([STRATA, "report", FIXTURE, "-o", self.page], stderr=subprocess.DEVNULL,
+            process = subprocess.Popen([STRATA, "report", self.example, "-o", self.page], stderr=subprocess.DEVNULL,
                                        env={**os.environ, "TMPDIR": temporary, "PATH": f"{tools}:{os.environ['PATH']}"})
             while process.poll() is None and not list(temporary.glob(moment)):
                 time.sleep(0.0002)
@@ -227,7 +228,7 @@ class ReportRefusals(InFolder):
     def test_an_interruption_while_the_page_is_written_leaves_nothing(self):
         temporary = self.folder / "temporary"
         temporary.mkdir()
-        process = subprocess.Popen([STRATA, "report", FIXTURE, "-o", self.page], stderr=subprocess.DEVNULL,
+        process = subprocess.Popen([STRATA, "report", self.example, "-o", self.page], stderr=subprocess.DEVNULL,
                                    env={**os.environ, "TMPDIR": temporary})
         for has_come in (lambda: any(temporary.iterdir()), lambda: not any(temporary.iterdir()),
                          lambda: any(self.folder.glob("report.html.*.new"))):
@@ -236,12 +237,12 @@ class ReportRefusals(InFolder):
         process.send_signal(signal.SIGINT)
         self.assertIn(process.wait(timeout=300), (0, -signal.SIGINT))
         self.assertEqual(list(temporary.iterdir()), [])
-        self.assertLessEqual(set(self.folder.iterdir()), {temporary, self.page})
+        self.assertLessEqual(set(self.folder.iterdir()), {temporary, self.page, self.example})
 
     def test_without_gnuplot_one_sentence_says_what_to_install(self):
         empty = self.folder / "bin"
         empty.mkdir()
-        sentence = self.refused(FIXTURE, "-o", self.page, status=1, env={**os.environ, "PATH": str(empty)})
+        sentence = self.refused(self.example, "-o", self.page, status=1, env={**os.environ, "PATH": str(empty)})
         self.assertIn("apt-get install gnuplot-nox", sentence)
 
 
@@ -298,7 +299,7 @@ function look(frame) {
 
 def crowd():
     """A dozen contenders with long names, under four numbers of threads."""
-    results = json.loads(FIXTURE.read_text())
+    results = example_results()
     models = {row["contender"]: row for row in results["rows"]}
     rows = []
     for threads in (1, 2, 4, 8):
@@ -317,7 +318,8 @@ class ReportInBrowser(InFolder):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="strata-browser-") as name:
             folder = pathlib.Path(name)
-            results = json.loads(FIXTURE.read_text())
+            results = example_results()
+            (folder / "example.json").write_text(json.dumps(results))
             for row in results["rows"]:
                 if row["contender"] == "mimalloc":
                     row["contender"] = "<script>window.hacked = true</script>"
@@ -327,7 +329,7 @@ class ReportInBrowser(InFolder):
             (folder / "hostile.json").write_text(json.dumps(results))
             (folder / "crowd.json").write_text(json.dumps(crowd()))
             pages = []
-            for frame, width, source in (("desk", 1200, FIXTURE), ("phone", 390, FIXTURE),
+            for frame, width, source in (("desk", 1200, folder / "example.json"), ("phone", 390, folder / "example.json"),
                                          ("hostile", 390, folder / "hostile.json"),
                                          ("crowd", 1200, folder / "crowd.json"),
                                          ("crowd on a phone", 390, folder / "crowd.json")):
