@@ -40,6 +40,9 @@ class LimitedSum {
   bool has_hard_limit() const noexcept { return hard_ != kNone; }
   bool is_any() const noexcept { return soft_ != kNone || hard_ != kNone; }
 
+  /// Whether so many bytes fit below the hard limit if nothing else is held.
+  bool allows(std::size_t bytes) const noexcept { return bytes <= hard_; }
+
   /// Counts `bytes` more as held.
   /// \returns  False if the hard limit forbids it.
   bool try_hold(std::size_t bytes) noexcept {

@@ -52,11 +52,17 @@ class MemoryLimit {
     return has_room(bytes) && (shared_ == nullptr || shared_->has_room(bytes));
   }
 
+  /// Whether so many bytes fit below both if nothing else is held.
+  bool allows(std::size_t bytes) const noexcept {
+    return own_.allows(bytes) && (shared_ == nullptr || shared_->allows(bytes));
+  }
+  void note_refusal() noexcept { refusals_.fetch_add(1, std::memory_order_relaxed); }
+
   /// Counts `bytes` more as held.
   /// \returns  False, and counts a refusal, if the hard limit forbids it.
   bool try_hold(std::size_t bytes) noexcept {
     const bool is_granted = try_hold_unasked(bytes);
-    if (!is_granted) refusals_.fetch_add(1, std::memory_order_relaxed);
+    if (!is_granted) note_refusal();
     return is_granted;
   }
   /// The same for memory that the program did not ask for: no refusal is counted.
@@ -73,18 +79,6 @@ class MemoryLimit {
   void take_back(std::size_t bytes) noexcept {
     own_.take_back(bytes);
     if (shared_ != nullptr) shared_->take_back(bytes);
-  }
-  /// Counts `bytes` more as held if `map()` has them. Before it is called only where a hard limit
-  /// may forbid them: a request that no machine could serve is not to be seen in the sum.
-  /// \returns  what `map()` does, nullptr if it failed or was not called
-  template <typename Map>
-  void* hold_mapped(std::size_t bytes, Map map) noexcept {
-    const bool is_asked_first = has_hard_limit();
-    if (is_asked_first && !try_hold(bytes)) return nullptr;
-    void* const mapped = map();
-    if (mapped == nullptr && is_asked_first) take_back(bytes);
-    if (mapped != nullptr && !is_asked_first) hold(bytes);
-    return mapped;
   }
   /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept {

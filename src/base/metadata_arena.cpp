@@ -69,7 +69,7 @@ std::size_t MetadataArena::next_chunk_bytes() const noexcept {
 
 /// \returns  What follows a new chunk's link, nullptr when out of memory.
 char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
-  // Held first: no such request is too much for a machine (MemoryLimit::hold_mapped).
+  // Held first: no such request is too much for a machine (HugeHeap::map_in_exchange).
   if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
   void* const mapped = link_bytes_ == 0 ? pages_.map_apart(bytes) : pages_.map(bytes);
   auto* const memory = static_cast<char*>(mapped);

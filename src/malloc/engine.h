@@ -168,6 +168,12 @@ class Engine {
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;
 
+  /// Of a request that was refused: whether it would be, whatever goes back.
+  /// \cost  up to three system calls
+  bool is_beyond_reach(std::size_t bytes) const noexcept {
+    return !limit_.allows(bytes) || (bytes > kMaxLargeBytes && os::is_beyond_machine(bytes));
+  }
+
   /// Bytes usable at `p`, a live object or block of any size.
   /// \errors  A pointer that is neither is fatal, with its sentence; `action` is its first word.
   std::size_t usable_bytes(const void* p, const char* action) noexcept;

@@ -183,5 +183,56 @@ TEST(EngineOutOfMemory, AStartThatIsRefusedCanBeTriedAgain) {
   }
 }
 
+/// A program with much idle memory asks for what it cannot have in any case.
+void expect_nothing_goes_back(const Options& options, std::size_t too_much) {
+  TestMalloc program;
+  program.start(options);
+  TestThread thread(program.malloc);
+  void* const small = thread.allocate(5000);
+  void* const huge = thread.allocate(3 * kMiB);
+  for (const std::size_t bytes : {1000u, 300'000u, 2'000'000u}) {
+    std::vector<void*> blocks;
+    for (std::size_t left = 4 * kMiB; left >= bytes; left -= bytes)
+      blocks.push_back(thread.allocate(bytes));
+    for (void* const p : blocks) thread.deallocate(p);
+  }
+  const os::FakePageSource& pages = program.pages;
+  const std::size_t held = program.statistics().limit.held;
+  const auto calls = [&] {
+    return pages.calls(os::FakePageSource::kUnmap) + pages.calls(os::FakePageSource::kDecommit);
+  };
+  const std::size_t before = calls();
+  EXPECT_EQ(thread.allocate(too_much), nullptr);
+  EXPECT_EQ(thread.allocate(too_much, 64), nullptr);
+  EXPECT_EQ(thread.allocate(too_much, 4 * kMiB), nullptr);
+  EXPECT_EQ(thread.allocate_zeroed(too_much), nullptr);
+  EXPECT_EQ(thread.reallocate(small, too_much), nullptr);
+  EXPECT_EQ(thread.reallocate(huge, too_much), nullptr);
+  EXPECT_EQ(calls(), before);
+  EXPECT_EQ(program.statistics().limit.held, held);
+  program.check();
+}
+
+TEST(EngineOutOfMemory, NothingGoesBackForWhatNoMachineHas) {
+  constexpr std::size_t kTooMuch = std::size_t{1} << 62;
+  for (const auto checks : {Options::Checks::kBasic, Options::Checks::kFull}) {
+    Options options;
+    options.checks = checks;
+    expect_nothing_goes_back(options, kTooMuch);
+    options.soft_limit = 100 * kMiB;
+    expect_nothing_goes_back(options, kTooMuch);
+  }
+}
+
+TEST(EngineOutOfMemory, NothingGoesBackForWhatTheHardLimitNeverAllows) {
+  for (const auto checks : {Options::Checks::kBasic, Options::Checks::kFull}) {
+    Options options;
+    options.checks = checks;
+    options.hard_limit = 64 * kMiB;
+    expect_nothing_goes_back(options, 64 * kMiB + 1);
+    expect_nothing_goes_back(options, std::size_t{1} << 62);
+  }
+}
+
 }  // namespace
 }  // namespace strata

@@ -1,6 +1,9 @@
 #include "os/resources.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -59,6 +62,15 @@ std::size_t address_space_limit_bytes() noexcept {
   const bool is_limited =
       system_call::read_limit(RLIMIT_AS, limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : SIZE_MAX;
+}
+
+bool is_beyond_machine(std::size_t bytes) noexcept {
+  const SavedErrno saved;
+  if (bytes > address_space_limit_bytes()) return true;
+  struct sysinfo machine;
+  // A filter may end the process for a call that a malloc seldom makes.
+  if (system_call::are_filtered() || syscall(SYS_sysinfo, &machine) != 0) return false;
+  return bytes / machine.mem_unit > machine.totalram + machine.totalswap;
 }
 
 }  // namespace strata::os

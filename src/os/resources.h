@@ -18,4 +18,10 @@ unsigned processor_count() noexcept;
 /// \cost  one system call.
 std::size_t address_space_limit_bytes() noexcept;
 
+/// Of bytes that the kernel has refused to map: whether it would do so whatever this process gave
+/// back to it, since they are more than RAM and swap together, or than RLIMIT_AS. (A kernel that
+/// always overcommits maps more than there is; it is asked first.)
+/// \cost  three system calls.
+bool is_beyond_machine(std::size_t bytes) noexcept;
+
 }  // namespace strata::os

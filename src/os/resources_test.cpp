@@ -53,10 +53,18 @@ TEST(Resources, KnowsHowMuchAddressSpaceItMayHave) {
   limit.rlim_cur = std::size_t{1} << 45;  // more than sanitizers reserve
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
   EXPECT_EQ(address_space_limit_bytes(), std::size_t{1} << 45);
+  EXPECT_TRUE(is_beyond_machine((std::size_t{1} << 45) + 1));
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   if (before.rlim_cur == RLIM_INFINITY) {
     EXPECT_EQ(address_space_limit_bytes(), SIZE_MAX);
   }
+}
+
+TEST(Resources, KnowsWhatIsBeyondTheMachine) {
+  EXPECT_FALSE(is_beyond_machine(1 << 20));
+  EXPECT_FALSE(is_beyond_machine(resident_bytes()));
+  EXPECT_TRUE(is_beyond_machine(SIZE_MAX));
+  EXPECT_TRUE(is_beyond_machine(std::size_t{1} << 55));
 }
 
 }  // namespace

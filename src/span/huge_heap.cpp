@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/memory_limit.h"
+#include "os/resources.h"
 #include "span/page.h"
 
 namespace strata {
@@ -36,13 +37,13 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
       insert(kept, {rounded, rounded});
       return {kept, false};
     }
+    if (!is_allowed(rounded)) return {nullptr, false};
     // Under the same lock, so that the largest range is shorter than the block.
     if (alignment <= os::page_bytes()) kept_.take_extendable(rounded, range);
     STRATA_DCHECK(range.bytes < rounded);
     exchanged = draw_exchange(rounded, rounded - range.bytes);
   }
-  exchange_idle_for(exchanged, PageHeap::From::kAny);
-  return extend_or_map(range, rounded, alignment);
+  return extend_or_map(range, rounded, alignment, exchanged);
 }
 
 void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
@@ -56,18 +57,50 @@ void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
   return kept;
 }
 
+/// Whether a block may be so long. Nothing is given back for one that may not.
+bool HugeHeap::is_allowed(std::size_t bytes) noexcept {
+  MemoryLimit& limit = page_heap_.limit();
+  if (limit.allows(bytes)) return true;
+  limit.note_refusal();
+  return false;
+}
+
+/// Has map() get `bytes` more from the kernel, in exchange for idle memory: that goes back first
+/// under a hard limit, else when they are mapped, or after a refusal. A request that no machine can
+/// serve changes nothing.
+template <typename Map>
+void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t exchanged, Map map) noexcept {
+  MemoryLimit& limit = page_heap_.limit();
+  if (limit.has_hard_limit()) {
+    exchange_idle_for(exchanged, PageHeap::From::kAny);
+    if (!limit.try_hold(bytes)) return nullptr;
+    void* const mapped = map();
+    if (mapped == nullptr) limit.take_back(bytes);
+    return mapped;
+  }
+  void* mapped = map();
+  if (mapped == nullptr && os::is_beyond_machine(bytes)) return nullptr;
+  exchange_idle_for(exchanged, PageHeap::From::kAny);
+  if (mapped == nullptr) mapped = map();
+  if (mapped != nullptr) limit.hold(bytes);
+  return mapped;
+}
+
 /// A block of whole OS pages: of a range that was kept, if there is one, with what it lacks.
 [[gnu::noinline]] HugeHeap::Block HugeHeap::extend_or_map(Range range, std::size_t rounded,
-                                                          std::size_t alignment) noexcept {
+                                                          std::size_t alignment,
+                                                          std::size_t exchanged) noexcept {
   void* address = nullptr;
   if (range.address != 0) {
-    address = page_heap_.limit().hold_mapped(rounded - range.bytes, [&]() noexcept {
+    address = map_in_exchange(rounded - range.bytes, exchanged, [&]() noexcept {
       return pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
     });
     // The kernel does not move what it keeps as two mappings.
     if (address == nullptr) unmap(range);
+    exchanged = 0;
   }
-  const Block block = address == nullptr ? map(rounded, alignment) : Block{address, false};
+  const Block block =
+      address == nullptr ? map(rounded, alignment, exchanged) : Block{address, false};
   if (block.address == nullptr) return {nullptr, false};
   LockGuard guard(lock_);
   if (!insert(block.address, {rounded, rounded})) {
@@ -159,16 +192,15 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   }
   if (evicted.address != 0) unmap(evicted);
   if (is_done) return p;
-  if (rounded < old.bytes) return remap(p, old, {rounded, rounded});
-  exchange_idle_for(exchanged, PageHeap::From::kAny);
+  if (!is_allowed(rounded)) return nullptr;
   const std::size_t headroom = detail::round_up(old.bytes / kHeadroomPart, os::page_bytes());
-  if (rounded < old.bytes + headroom && pages_.is_divisible() && !page_heap_.limit().is_any()) {
-    if (void* const moved = remap(p, old, {old.bytes + headroom, rounded})) {
-      exchange_idle_for(old.bytes + headroom - rounded, PageHeap::From::kAny);
+  const bool grows_little = rounded > old.bytes && rounded < old.bytes + headroom;
+  if (grows_little && pages_.is_divisible() && !page_heap_.limit().is_any()) {
+    const std::size_t more = old.bytes + headroom - rounded;
+    if (void* const moved = remap(p, old, {rounded + more, rounded}, exchanged + more))
       return moved;
-    }
   }
-  return remap(p, old, {rounded, rounded});
+  return remap(p, old, {rounded, rounded}, exchanged);
 }
 
 /// Has a block keep its first `bytes`; the others are kept as if they had been freed.
@@ -193,16 +225,20 @@ bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) 
 
 /// Gives a live block another length.
 /// \returns  nullptr, and it stays as it was, if the kernel or the limit forbids it.
-void* HugeHeap::remap(void* p, Extent old, Extent now) noexcept {
+void* HugeHeap::remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept {
+  const auto move_it = [&]() noexcept { return move(p, old, now); };
+  if (now.bytes > old.bytes) return map_in_exchange(now.bytes - old.bytes, exchanged, move_it);
+  void* const moved = move_it();
+  if (moved != nullptr) page_heap_.limit().let_go(old.bytes - now.bytes);
+  return moved;
+}
+
+void* HugeHeap::move(void* p, Extent old, Extent now) noexcept {
   // Under the lock: once the block has moved, the kernel may map something else at its old address,
   // and the table must not know it any more. There is room in the table for a block that was in it.
   LockGuard guard(lock_);
-  MemoryLimit& limit = page_heap_.limit();
-  const auto move = [&]() noexcept { return pages_.remap(p, old.bytes, now.bytes); };
-  void* const moved =
-      now.bytes > old.bytes ? limit.hold_mapped(now.bytes - old.bytes, move) : move();
+  void* const moved = pages_.remap(p, old.bytes, now.bytes);
   if (moved == nullptr) return nullptr;
-  if (now.bytes < old.bytes) limit.let_go(old.bytes - now.bytes);
   kept_.leave_nothing_at(reinterpret_cast<std::uintptr_t>(p) + old.bytes);
   remove(p);
   insert(moved, now);
@@ -255,9 +291,10 @@ std::size_t HugeHeap::release_untouched() noexcept {
 }
 
 /// A range that is stuck, or a new mapping, with huge pages if it is large enough for them.
-HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment) noexcept {
+HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
+                              std::size_t exchanged) noexcept {
   bool is_zero = true;
-  void* const address = page_heap_.limit().hold_mapped(bytes, [&]() noexcept {
+  void* const address = map_in_exchange(bytes, exchanged, [&]() noexcept {
     {
       LockGuard guard(lock_);
       if (const Range stuck = stuck_.take_fitting(bytes, alignment); stuck.address != 0) {

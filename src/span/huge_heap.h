@@ -160,13 +160,18 @@ class HugeHeap {
   // Chosen: a second free mostly follows soon.
   static constexpr std::size_t kRemembered = 64;
 
-  Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment) noexcept;
+  bool is_allowed(std::size_t bytes) noexcept;
+  template <typename Map>
+  void* map_in_exchange(std::size_t bytes, std::size_t exchanged, Map map) noexcept;
+  Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment,
+                      std::size_t exchanged) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
-  Block map(std::size_t bytes, std::size_t alignment) noexcept;
+  Block map(std::size_t bytes, std::size_t alignment, std::size_t exchanged) noexcept;
   Range keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   bool grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept
       STRATA_REQUIRES(lock_);
-  void* remap(void* p, Extent old, Extent now) noexcept;
+  void* remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept;
+  void* move(void* p, Extent old, Extent now) noexcept;
   Range keep(Range range) noexcept STRATA_REQUIRES(lock_);
   void unmap(Range range) noexcept;
   void unmap_stuck() noexcept;

@@ -156,6 +156,17 @@ TEST_F(HugeHeapTest, WhatTheKernelRefusesIsNotInThePeak) {
   EXPECT_EQ(shared.held_bytes(), limit.held_bytes());
 }
 
+TEST_F(HugeHeapTest, WhatIsKeptMakesRoomWhereAddressesAreFew) {
+  void* const block = allocate(2 * kMiB);
+  keep(3 * kMiB);
+  pages.limit_mapped_bytes(pages.mapped_bytes() + 11 * kMiB);
+  void* const other = allocate(13 * kMiB);
+  EXPECT_EQ(heap.kept_bytes(), 0u);
+  heap.deallocate(other);
+  pages.limit_mapped_bytes(pages.mapped_bytes());
+  EXPECT_NE(heap.reallocate(block, 8 * kMiB), nullptr);
+}
+
 TEST_F(HugeHeapTest, AFreedBlockIsUsedAgainWithoutAskingTheKernel) {
   allocate(kMiB);  // the table of blocks is there
   heap.deallocate(allocate(4 * kMiB));
