@@ -305,8 +305,10 @@ void Recording::write_names() noexcept {
     char name[64];
     std::size_t size = read_small_file(path.c_string(), name, sizeof name);
     if (size > 0 && name[size - 1] == '\n') --size;
+    const bool has_ended = size == 0;
     Text line;
-    line.decimal(stream.number).add(" ").decimal(stream.thread).add(" ").value({name, size});
+    line.decimal(stream.number).add(" ").decimal(stream.thread).add(" ");
+    line.value(has_ended ? std::string_view(stream.name) : std::string_view(name, size));
     writer_->add_text(trace::BlockKind::kThreads, line.add("\n").view());
   }
 }

@@ -23,6 +23,7 @@ Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   Stream* const stream = ::new (&streams_[at]) Stream;
   stream->stacks = stacks;
   stream->thread = thread;
+  read_thread_name(stream->name);
   stream->current = stream->reading = chunk;
   if (++used_streams_ > 1) had_several_.store(true, std::memory_order_relaxed);
   // release: the writer finds a whole stream below the count.

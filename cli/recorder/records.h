@@ -71,6 +71,7 @@ struct Stream {
   enum State : std::uint32_t { kFree, kUsed };
   std::atomic<std::uint32_t> state{kFree};  ///< release by the thread when all below is set
   std::uint32_t thread = 0;                 ///< the system's number
+  char name[16] = {};                       ///< the thread's at its first call
   std::atomic<std::uint64_t> dropped{0};    ///< relaxed: a count, by the thread alone
   Chunk* current = nullptr;                 ///< the thread's
   StackCache* stacks = nullptr;             ///< the thread's; stays for the next one

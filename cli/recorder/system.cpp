@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -111,6 +112,11 @@ std::size_t read_small_file(const char* path, char* out, std::size_t capacity) n
   }
   syscall(SYS_close, file);
   return size;
+}
+
+void read_thread_name(char (&out)[16]) noexcept {
+  const os::SavedErrno saved;
+  if (syscall(SYS_prctl, PR_GET_NAME, out, 0L, 0L, 0L) != 0) out[0] = '\0';
 }
 
 std::uint64_t parent_number() noexcept { return static_cast<std::uint64_t>(syscall(SYS_getppid)); }

@@ -31,6 +31,8 @@ void close_all_but(int file) noexcept;
 /// \returns  0 if there are none.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
 
+/// The calling thread's name as the kernel has it, 0 at its end.
+void read_thread_name(char (&out)[16]) noexcept;
 std::uint64_t parent_number() noexcept;
 bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept;
 /// A file of the calling thread for end_of_others(); negative where there is none.

@@ -164,6 +164,7 @@ class Record(Recorded):
         trace = self.trace_of(RECORDED, "short-threads", "2000", options=("--stacks", "off"))
         self.assertEqual(len(trace.of_size(4001)), 2000)
         self.assertEqual(len({event["thread"] for event in trace.of_size(4001)}), 2000)
+        self.assertEqual(trace.threads.count("short-lived"), 2000)
 
     def test_a_child_of_fork_writes_a_trace_of_its_own(self):
         trace = self.trace_of(RECORDED, "fork")
