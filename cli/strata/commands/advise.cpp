@@ -8,10 +8,9 @@
 #include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
-#include "output/say.h"
 #include "output/table.h"
-#include "output/text.h"
 #include "output/units.h"
+#include "output/warnings.h"
 
 namespace strata::cli {
 namespace {
@@ -69,9 +68,7 @@ class AdviseCommand final : public ExplainingCommand {
       progress.clear();
       end_if_interrupted(signals, folder);
     }
-    for (const std::string& note : explanation.places().notes()) {
-      say("strata: warning: {}\n", printable(note));
-    }
+    warn_of(explanation.places().notes());
     tell(explanation, trials);
     return 0;
   }

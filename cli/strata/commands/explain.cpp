@@ -13,9 +13,8 @@
 #include "input/read_file.h"
 #include "input/usage_error.h"
 #include "output/progress.h"
-#include "output/say.h"
 #include "output/table.h"
-#include "output/text.h"
+#include "output/warnings.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/temporary_folder.h"
@@ -79,9 +78,7 @@ class ExplainCommand final : public ExplainingCommand {
       // What fails here is told at the end: the page is made nevertheless.
       std::fputs(explain_text(explanation, top, wants_colour(stdout)).c_str(), stdout);
     }
-    for (const std::string& note : explanation.places().notes()) {
-      say("strata: warning: {}\n", printable(note));
-    }
+    warn_of(explanation.places().notes());
     if (page) {
       const RemovedIfInterrupted guard(*page);
       page->write(explain_page(explanation, maps, page_title()).to_html());

@@ -13,7 +13,7 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
-#include "output/text.h"
+#include "output/warnings.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"
@@ -45,9 +45,7 @@ struct WrittenProfile {
 void report_file(const WrittenProfile& written) {
   try {
     Profile profile = read_profile(written.file.string());
-    for (const std::string& note : symbolise(profile)) {
-      say("strata: warning: {}\n", printable(note));
-    }
+    warn_of(symbolise(profile));
     say("{}", leak_report(profile,
                           fmt::format("{} (process {}{})", profile.program(), written.process,
                                       written.is_of_heaps ? ", its heaps" : ""),

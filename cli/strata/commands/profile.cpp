@@ -8,10 +8,10 @@
 
 #include "commands/command.h"
 #include "input/usage_error.h"
-#include "output/say.h"
 #include "output/table.h"
 #include "output/text.h"
 #include "output/units.h"
+#include "output/warnings.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
 
@@ -57,9 +57,7 @@ class ProfileCommand final : public Command {
  private:
   static Profile load(const std::string& path) {
     Profile profile = read_profile(path);
-    for (const std::string& note : symbolise(profile)) {
-      say("strata: warning: {}\n", printable(note));
-    }
+    warn_of(symbolise(profile));
     return profile;
   }
 
