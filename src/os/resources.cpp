@@ -65,12 +65,14 @@ std::size_t address_space_limit_bytes() noexcept {
 }
 
 bool is_beyond_machine(std::size_t bytes) noexcept {
+  // Chosen: no processor gives a process more addresses unasked, and no machine has as much memory.
+  constexpr std::size_t kMostAddresses = std::size_t{1} << 47;
   const SavedErrno saved;
-  if (bytes > address_space_limit_bytes()) return true;
+  if (bytes > kMostAddresses || bytes > address_space_limit_bytes()) return true;
   struct sysinfo machine;
   // A filter may end the process for a call that a malloc seldom makes.
   if (system_call::are_filtered() || syscall(SYS_sysinfo, &machine) != 0) return false;
-  return bytes / machine.mem_unit > machine.totalram + machine.totalswap;
+  return bytes > (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
 }
 
 }  // namespace strata::os

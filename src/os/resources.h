@@ -19,8 +19,8 @@ unsigned processor_count() noexcept;
 std::size_t address_space_limit_bytes() noexcept;
 
 /// Of bytes that the kernel has refused to map: whether it would do so whatever this process gave
-/// back to it, since they are more than RAM and swap together, or than RLIMIT_AS. (A kernel that
-/// always overcommits maps more than there is; it is asked first.)
+/// back to it, since they are more than RAM and swap together, than RLIMIT_AS, or than there are
+/// addresses. (A kernel that always overcommits maps more than there is; it is asked first.)
 /// \cost  three system calls.
 bool is_beyond_machine(std::size_t bytes) noexcept;
 
