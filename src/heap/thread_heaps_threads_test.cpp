@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "heap/heap_directory.h"
 #include "heap/heap_support_test.h"
@@ -51,6 +52,26 @@ TEST(ThreadHeaps, BlocksFreedByAnotherThreadReturnToTheirOwnHeap) {
   heaps.check_invariants();
   heaps.reclaim_now();
   EXPECT_EQ(heaps.statistics().held_bytes, 0u) << "every block came home";
+}
+
+TEST(ThreadHeaps, StatisticsSeeWholeHeapsWhileThreadsCome) {
+  constexpr int kRounds = 50;
+  constexpr int kThreads = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    ThreadHeaps heaps(own_arenas());
+    std::atomic<int> running{kThreads - 1};
+    run_together(kThreads, [&](int t) {
+      if (t != 0) {
+        heaps.deallocate(heaps.allocate(100));
+        running.fetch_sub(1, std::memory_order_relaxed);
+        return;
+      }
+      while (running.load(std::memory_order_relaxed) != 0) {
+        const ThreadHeaps::Statistics now = heaps.statistics();
+        ASSERT_LE(now.frees, now.allocations);
+      }
+    });
+  }
 }
 
 TEST(ThreadHeaps, AThreadThatOnlyFreesTakesNoArena) {
