@@ -34,6 +34,11 @@ TEST(Trial, IsNotWorthItWhereChanceCouldHaveSavedAsMuch) {
   EXPECT_FALSE(trial(changed(1, 0.985), changed(8 * kMiB, 8 * kMiB)).is_worth_it()) << "below 2%";
 }
 
+TEST(Trial, ALittleMoreMemoryIsNoHarm) {
+  EXPECT_TRUE(trial(changed(1, 0.9), changed(100 * kMiB, 104 * kMiB)).is_worth_it());
+  EXPECT_FALSE(trial(changed(1, 0.9), changed(100 * kMiB, 106 * kMiB)).is_worth_it());
+}
+
 TEST(Trial, AFewPagesOfMemoryCountNeitherWay) {
   EXPECT_TRUE(trial(changed(1, 0.9), changed(kMiB, 1.2 * kMiB)).is_worth_it());
   EXPECT_FALSE(trial(changed(1, 1), changed(kMiB, 0.8 * kMiB)).is_worth_it());

@@ -112,7 +112,6 @@ std::vector<std::size_t> places_by_peak(const Explanation& explanation) {
     }
     return sums[a].bytes > sums[b].bytes;
   });
-  std::erase_if(order, [&](std::size_t place) { return sums[place].births == 0; });
   return order;
 }
 

@@ -242,7 +242,6 @@ std::vector<Moment> Explanation::course() const {
     add(stretch.highest);
     add(stretch.after);
   }
-  if (!course.empty()) add(history_.live());
   return course;
 }
 

@@ -27,13 +27,14 @@ class Told {
   std::uint32_t place(std::uint64_t address) { return made_.writer->add_stack({0, address + 1}); }
 
   std::uint64_t make(std::uint32_t stack, std::uint64_t bytes, std::uint32_t thread = 0,
-                     Operation operation = Operation::kNew) {
+                     Operation operation = Operation::kNew, std::uint64_t alignment = 0) {
     made_.writer->add({.operation = operation,
                        .thread = thread,
                        .stack = stack,
                        .time_ns = now_ += 1000,
                        .object = objects_,
-                       .size_bytes = bytes});
+                       .size_bytes = bytes,
+                       .alignment = alignment});
     return objects_++;
   }
   void end(std::uint64_t object, std::uint32_t thread = 0) {
@@ -262,6 +263,18 @@ TEST(AddressMap, SharesAnObjectBetweenThePagesThatItLiesOn) {
   EXPECT_EQ(map.pages_below(0.1), 1u);
 }
 
+TEST(AddressMap, HasEachPageOnceInTheirOrder) {
+  const TemporaryFolder folder("strata-test");
+  const std::uint64_t pairs[] = {3 * 4096, 64, 4096, 64, 3 * 4096 + 1024, 64, 4096 + 64, 64};
+  std::ofstream(folder.file("map"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(pairs), sizeof pairs);
+  const AddressMap map("system", folder.file("map"));
+  ASSERT_EQ(map.pages().size(), 2u);
+  EXPECT_EQ(map.pages()[0].number, 1u);
+  EXPECT_EQ(map.pages()[1].number, 3u);
+  EXPECT_THROW(AddressMap("system", folder.file("none")), std::runtime_error);
+}
+
 TEST(HeatMap, EscapesNamesAndLeavesOutFieldsOfNothing) {
   HeatMap map;
   map.columns = {"x", "y"};
@@ -269,6 +282,160 @@ TEST(HeatMap, EscapesNamesAndLeavesOutFieldsOfNothing) {
   const std::string svg = map.to_svg();
   EXPECT_NE(svg.find("a&lt;b"), std::string::npos);
   EXPECT_EQ(svg.find("<rect"), svg.rfind("<rect"));
+}
+
+TEST(HeatMap, ShadesByRowOrByAll) {
+  HeatMap map;
+  map.columns = {"x"};
+  map.rows = {{"a", {{1, ""}}}, {"b", {{1000, ""}}}};
+  const auto darkest = [&] {
+    const std::string svg = map.to_svg();
+    const std::string full = "fill-opacity=\"1.00\"";
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = svg.find(full, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(darkest(), 1u);
+  map.is_by_row = true;
+  EXPECT_EQ(darkest(), 2u);
+}
+
+TEST(LifeScale, HalfOfTheLivesAreNoLongerThanTheTypicalOne) {
+  EXPECT_EQ(LifeScale::bucket_of(999), 0u);
+  EXPECT_EQ(LifeScale::bucket_of(1000), 1u);
+  LifeCounts lives{};
+  lives[1] = lives[3] = 10;
+  EXPECT_EQ(typical_life(lives), life_text(1));
+  ++lives[3];
+  EXPECT_EQ(typical_life(lives), life_text(3));
+  lives[LifeScale::kNever] = 100;
+  EXPECT_EQ(typical_life(lives), "never");
+}
+
+TEST(ExplainText, SaysWhatIsMissingAndWhatIsNotFreed) {
+  trace::MadeTrace made;
+  const std::uint32_t here = made.writer->add_stack({0, 0x11});
+  const std::uint32_t there = made.writer->add_stack({0, 0x21});
+  made.writer->add_text(trace::BlockKind::kProcess, "command=./app\n");
+  made.writer->add_dropped(7);
+  made.writer->add({.stack = here, .object = 0, .size_bytes = 100});
+  made.writer->add({.stack = there, .object = 1, .size_bytes = 50});
+  made.writer->add({.operation = Operation::kRealloc,
+                    .stack = there,
+                    .object = 2,
+                    .ended = 1,
+                    .size_bytes = 60});
+  made.writer->add({.stack = here, .size_bytes = 1'000'000});  // refused
+  made.writer->add({.operation = Operation::kFree, .ended = 2});
+  made.writer->flush();
+  Told told;
+  const std::string text = explain_text(told.explain(made.bytes), 1, false);
+  for (const char* sentence :
+       {"./app\n", "Never freed: 100\u00A0B in 1 object\n", "Resized: 1 time\n",
+        "Refused: 1 allocation\n", "The recorder dropped 7 calls: the numbers are too small\n",
+        "The recording ends before the program did\n", "1 more place; --top 0 shows all\n"}) {
+    EXPECT_NE(text.find(sentence), std::string::npos) << sentence << "is not in\n" << text;
+  }
+  EXPECT_EQ(told.sums("0x10").lives[LifeScale::kNever], 1u);
+  EXPECT_EQ(explain_text(told.explain(made.bytes), 0, false).find("--top"), std::string::npos);
+}
+
+TEST(ExplainText, SaysNothingOfWhatDidNotHappen) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  told.end(told.make(here, 100));
+  told.make(here, 100);
+  const std::string text = explain_text(told.explain(), 0, false);
+  for (const char* word : {"Resized", "Refused", "dropped", "ends before", "--top"}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word << " is in\n" << text;
+  }
+  const std::size_t row = text.find("0x10");
+  EXPECT_NE(text.find("100.0%", row), std::string::npos) << "temporary, of those freed:\n" << text;
+}
+
+TEST(ExplainText, OrdersPlacesByThePeakThenByWhatTheyAllocated) {
+  Told told;
+  const std::uint32_t small = told.place(0x10);
+  const std::uint32_t large = told.place(0x20);
+  const std::uint32_t peak = told.place(0x30);
+  told.end(told.make(small, 10));
+  told.end(told.make(large, 20));
+  told.make(peak, 100);
+  const Explanation& explanation = told.explain();
+  std::string order;
+  for (const std::size_t place : places_by_peak(explanation)) {
+    order += explanation.places().names()[place].line.function + " ";
+  }
+  EXPECT_EQ(order, "0x30 0x20 0x10 ");
+}
+
+TEST(Pattern, SaysNothingOfFewObjectsOrOfAlignedOnesOrOfResizedOnes) {
+  const auto remedies_of = [](int count, std::uint64_t alignment) {
+    Told told;
+    const std::uint32_t here = told.place(0x10);
+    for (int i = 0; i < count; ++i) told.make(here, 40, 0, Operation::kNew, alignment);
+    told.explain();
+    return told.remedies();
+  };
+  EXPECT_TRUE(remedies_of(99, 0).empty());
+  EXPECT_FALSE(remedies_of(100, 0).empty());
+  EXPECT_TRUE(remedies_of(100, 64).empty());
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 200; ++i) told.make(here, 40);
+  told.resize(here, 0, 40);
+  told.explain();
+  EXPECT_TRUE(told.remedies().empty());
+}
+
+TEST(Pattern, HasNoBlocksOfNothingAndNoArenaForAFew) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  for (int i = 0; i < 200; ++i) told.make(here, 0);
+  told.explain();
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kArena});
+  Told few;
+  const std::uint32_t there = few.place(0x10);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::uint64_t> objects;
+    for (int i = 0; i < 50; ++i) objects.push_back(few.make(there, 40));
+    for (const std::uint64_t object : objects) few.end(object);
+  }
+  few.explain();
+  EXPECT_EQ(few.remedies(), std::vector{Remedy::kBlocks});
+}
+
+TEST(Pattern, OfSeveralThreadsThatKeepTheirObjectsIsABitmapPools) {
+  Told told;
+  const std::uint32_t here = told.place(0x10);
+  std::vector<std::uint64_t> objects;
+  for (std::uint32_t i = 0; i < 200; ++i) objects.push_back(told.make(here, 40, i % 2));
+  for (std::uint32_t i = 0; i < 200; ++i) told.end(objects[i], i % 2);
+  told.explain();
+  EXPECT_EQ(told.remedies(), std::vector{Remedy::kBitmap});
+}
+
+TEST(Pattern, LooksAtAsManyPlacesAsItIsAskedForAndAtNoneThatCostLittle) {
+  Told told;
+  const std::uint32_t often = told.place(0x10);
+  const std::uint32_t seldom = told.place(0x20);
+  const std::uint32_t aligned = told.place(0x30);
+  const std::uint32_t large = told.place(0x40);
+  for (int i = 0; i < 20'000; ++i) told.make(aligned, 64, 0, Operation::kNew, 64);
+  for (int i = 0; i < 10'000; ++i) told.end(told.make(often, 32));
+  for (int i = 0; i < 200; ++i) told.make(seldom, 8);
+  for (int i = 0; i < 200; ++i) told.make(large, 10'000);
+  const Explanation& explanation = told.explain();
+  const auto places_of = [&](std::size_t most) {
+    std::string names;
+    for (const Candidate& candidate : find_candidates(explanation, most)) {
+      const std::string& name = explanation.places().names()[candidate.place].line.function;
+      if (!names.ends_with(name)) names += name;
+    }
+    return names;
+  };
+  EXPECT_EQ(places_of(10), "0x400x10");
+  EXPECT_EQ(places_of(1), "0x40");
 }
 
 TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
@@ -310,8 +477,12 @@ TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
 TEST(Pattern, BlocksThatAreAdvisedAreNotSmallerThanBlocksCanBe) {
   Told told;
   replace(told, 300, 2000, [](std::size_t) { return 4u; });
-  EXPECT_NE(told.change().find("BlockAllocator nodes(arena, 8, 375)"), std::string::npos)
+  EXPECT_NE(told.change().find("BlockAllocator nodes(arena, 8, 375);  // no block is smaller"),
+            std::string::npos)
       << told.change();
+  Told other;
+  replace(other, 300, 2000, [](std::size_t) { return 40u; });
+  EXPECT_EQ(other.change().find("no block is smaller"), std::string::npos);
 }
 
 TEST(Pattern, AHeapThatIsAdvisedHasRoomForItsTags) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace strata::cli {
@@ -121,6 +122,50 @@ TEST(Results, CsvHasAColumnForWhateverAnyRowHas) {
       second,
       "app,mine,,/lib/mine.so,false,\"killed by SIGSEGV, in run 1 of 3\",2026-01-31T12:00:00Z,,"
       "\"a,\"\"b\"\"\",,,,,,,,");
+}
+
+TEST(Results, EachLineOfTheCsvHasAsManyFieldsAsTheTitles) {
+  Row full = good_row();
+  full.scenario = "";
+  RatioTo ratio;
+  ratio.to = "system";
+  full.ratios.emplace_back("elapsed_s", ratio);
+  full.latencies.emplace_back("alloc", Latency());
+  const auto fields_of = [](const std::vector<Row>& rows) {
+    Results results;
+    results.rows = rows;
+    std::istringstream text(results.to_csv());
+    std::vector<std::ptrdiff_t> commas;
+    for (std::string line; std::getline(text, line);) {
+      commas.push_back(std::count(line.begin(), line.end(), ','));
+    }
+    return commas;
+  };
+  Row bare;
+  const std::vector<std::ptrdiff_t> commas = fields_of({full, bare});
+  EXPECT_EQ(commas, std::vector(3, commas.front()));
+  // Three more where one of the rows has a label, or is broken.
+  const std::ptrdiff_t least = fields_of({bare}).front();
+  Row labelled = bare;
+  labelled.label = "before";
+  EXPECT_EQ(fields_of({bare, labelled}).front(), least + 3);
+  Row broken = bare;
+  broken.is_broken = true;
+  EXPECT_EQ(fields_of({bare, broken}).front(), least + 3);
+}
+
+TEST(Results, NumbersThatAreNotWholeOrVeryLargeKeepTheirPoint) {
+  EXPECT_TRUE(json_number("ops", 3).is_number_integer());
+  EXPECT_EQ(json_number("ops", 2.5), 2.5);
+  EXPECT_TRUE(json_number("ops", 1e20).is_number_float());
+  EXPECT_FALSE(parsed({good_row()})["rows"][0].contains("reason"));
+}
+
+TEST(Results, TheLargestMedianIsThatOfARowThatCompleted) {
+  Row failed = failed_row();
+  failed.metrics.emplace_back("elapsed_s", summarize({100}));
+  const std::vector<Row> rows = {good_row(), failed};
+  EXPECT_EQ(largest_median(rows, "elapsed_s"), 0.2);
 }
 
 }  // namespace

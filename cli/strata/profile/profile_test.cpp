@@ -401,6 +401,25 @@ TEST(FlameGraph, LaysStacksUponEachOther) {
   EXPECT_EQ(graph.to_json().find('<'), std::string::npos);
 }
 
+TEST(FlameGraph, LeavesOutWhatIsTooThinAndWhatShrank) {
+  Profile profile = parse_profile(
+      "p", profile_of({{kKeep, 1'000'000}, {{{"thin", 1}}, 1}, {{{"shrank", 1}}, 500'000}}));
+  profile.samples[2].values = {1, 1, -1, -500'000};
+  const FlameGraph graph(profile);
+  EXPECT_EQ(graph.nodes().front().values[graph.first_kind()], 1'000'001);
+  for (const std::string& drawn : {graph.to_html(), graph.to_json()}) {
+    EXPECT_THAT(drawn, HasSubstr("keep"));
+  }
+  EXPECT_EQ(graph.to_html().find(">thin<"), std::string::npos);
+  EXPECT_EQ(graph.to_html().find(">shrank<"), std::string::npos);
+}
+
+TEST(FlameGraph, ShowsWhatWasAllocatedWhereNothingIsLive) {
+  Profile profile = parse_profile("p", profile_of({{kKeep, 100}}));
+  profile.samples[0].values = {1, 200, 0, 0};
+  EXPECT_EQ(FlameGraph(profile).first_kind(), profile.find_kind("alloc_space"));
+}
+
 TEST(FlameGraph, OfAnEndlessRecursionEndsAtAThousandFrames) {
   const std::vector<Call> recursion(60'000, Call{"descend", 3});
   const Profile profile = parse_profile("p", profile_of({{recursion, 100}, {kKeep, 1}}));

@@ -91,6 +91,64 @@ TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
   EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[3].row, "ops_per_s").ratio, 0);
 }
 
+TEST(Arrangement, TheBaselineIsTheOneThatTheRowsName) {
+  Json own = row("mimalloc", 30);
+  own["ratios"]["ops_per_s"] = {{"to", "strata"}, {"ratio", 1.4}, {"n", 3}};
+  ReportData data = read(results({row("system", 10), row("strata", 20), own}));
+  Arrangement all = arrange(data);
+  const Cell& cell = all.cells[0];
+  EXPECT_EQ(baseline_of(cell, *cell.entries[0].row)->contender, "strata");
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[0].row, "ops_per_s").ratio, 0.5);
+
+  // A ratio to one that failed says nothing.
+  own["ratios"]["ops_per_s"]["to"] = "bad";
+  data = read(results({row("system", 10), failed_row("bad"), own}));
+  all = arrange(data);
+  EXPECT_DOUBLE_EQ(ratio_to_baseline(all.cells[0], *all.cells[0].entries[2].row, "ops_per_s").ratio,
+                   3);
+}
+
+TEST(Arrangement, AFailedRowHasNoRatioWhateverItMeasured) {
+  Json failed = row("strata", 20);
+  failed["ok"] = false;
+  failed["reason"] = "timed out";
+  ReportData data = read(results({row("system", 10), failed}));
+  Arrangement all = arrange(data);
+  EXPECT_EQ(ratio_to_baseline(all.cells[0], *all.cells[0].entries[1].row, "ops_per_s").ratio, 0);
+}
+
+TEST(Arrangement, CellsThatAreCalledAlikeHaveIdsOfTheirOwn) {
+  Json one = row("strata", 20);
+  Json other = row("strata", 20);
+  one["params"]["mode"] = "a+b";
+  other["params"]["mode"] = "a-b";
+  ReportData data = read(results({one, other}));
+  Arrangement all = arrange(data);
+  ASSERT_EQ(all.cells.size(), 2u);
+  EXPECT_NE(all.cells[0].id, all.cells[1].id);
+}
+
+TEST(Arrangement, CoresAreUnknownWhereFilesDiffer) {
+  Json two = results({row("strata", 20)});
+  two["machine"]["cores"] = 2;
+  Json four = results({row("mimalloc", 20)});
+  four["machine"]["cores"] = 4;
+  ReportData data = read(two);
+  EXPECT_EQ(arrange(data).cores, 2);
+  data.add("y.json", four.dump());
+  EXPECT_EQ(arrange(data).cores, 0);
+}
+
+TEST(Arrangement, ManyContendersShareTheColoursThatThereAre) {
+  std::vector<Json> rows;
+  for (int i = 0; i < 20; ++i) rows.push_back(row(("a" + std::to_string(i)).c_str(), 10));
+  ReportData data = read(results(rows));
+  for (const Series& series : arrange(data).series) {
+    EXPECT_GE(series.style.colour, 2);
+    EXPECT_LT(series.style.colour, SeriesStyle::kColours);
+  }
+}
+
 TEST(Arrangement, ASweepRisesAndHoldsCellsThatDifferInOneNumber) {
   Json other = row("strata", 20, 2);
   other["params"]["mode"] = "batch";

@@ -84,10 +84,35 @@ TEST(ReportData, ARefusalNamesTheFileAndTheField) {
                 json["rows"][0]["latencies"]["alloc"]["buckets"][1] = {5, 6, 1};
               }),
               HasSubstr("rows[0].latencies.alloc.buckets[1] is out of order"));
+  for (const Json& bucket : {Json{5, 5, 1}, Json{5, 6, 1, 0}, Json{5, 6}}) {
+    EXPECT_THAT(refusal([&](Json& json) {
+                  json["rows"][0]["latencies"]["alloc"] = latency({5});
+                  json["rows"][0]["latencies"]["alloc"]["buckets"][0] = bucket;
+                }),
+                HasSubstr("rows[0].latencies.alloc.buckets[0] is "))
+        << bucket;
+  }
+  EXPECT_THAT(refusal([](Json& json) {
+                json["rows"][0]["latencies"]["alloc"] = latency({5});
+                json["rows"][0]["latencies"]["alloc"]["unit"] = "us";
+              }),
+              HasSubstr("rows[0].latencies.alloc.unit is not ns"));
   EXPECT_THAT(refusal([](Json& json) { json["machine"]["cores"] = "two"; }),
               HasSubstr("machine.cores is not a number"));
   EXPECT_THAT(refusal([](Json& json) { json["machine"]["cpu"] = Json::array(); }),
               HasSubstr("machine.cpu is not a string"));
+}
+
+TEST(ReportData, TakesBucketsOfNothingHalvesOfIntervalsAndBracketsInTexts) {
+  Json full = row("strata", 20);
+  full["latencies"]["alloc"] = latency({5, 6});
+  full["latencies"]["alloc"]["buckets"][1][2] = 0;
+  full["ratios"]["ops_per_s"] = {{"to", "system"}, {"ratio", 2}, {"low", 1.9}, {"n", -3}};
+  full["label"] = "\"\\" + std::string(200, '[');
+  const ReportData data = read(results({full}));
+  EXPECT_EQ(data.rows[0].latency("alloc")->buckets.size(), 1u);
+  EXPECT_FALSE(data.rows[0].ratio("ops_per_s")->low.has_value());
+  EXPECT_EQ(data.rows[0].ratio("ops_per_s")->n, 0u);
 }
 
 TEST(ReportData, ValuesThatAreNestedWithoutEndAreRefused) {
@@ -311,6 +336,15 @@ TEST(Axis, TicksAreRoundAndInside) {
     EXPECT_LE(log.position(tick.at), 1);
   }
   EXPECT_DOUBLE_EQ(log.position(std::sqrt(15e-9 * 3e-6)), 0.5);
+  const Axis narrow = log_axis(Quantity::kCount, "", 1, 3);
+  EXPECT_EQ(narrow.ticks.back().at, 3);
+}
+
+TEST(Axis, OfNothingOrOfOneValueHasALength) {
+  EXPECT_GT(linear_axis(Quantity::kCount, "", 0).high, 0);
+  EXPECT_EQ(log_axis(Quantity::kCount, "", 2, 2).high, 3);
+  EXPECT_EQ(percentile_axis(0.2).high, 1);
+  EXPECT_TRUE(std::isfinite(percentile_position(1)));
 }
 
 TEST(Axis, TicksWithoutRoomAreLeftOutTheImportantLast) {
