@@ -86,6 +86,11 @@ STRATA_FUZZ(choices) {
     require(share >= 0 && share <= 1, "a share is one");
   });
   refuses_or([&] { cli::split_list("--it", text); });
+  refuses_or([&] {
+    std::string joined;
+    for (const std::string& name : cli::split_names("--it", text)) joined += name + ',';
+    require(joined == std::string(text) + ',', "names are parts of the text");
+  });
   try {
     const auto [name, value] = cli::parse_setting(text);
     require(name.starts_with("STRATA_"), "a setting is the library's");
