@@ -12,6 +12,7 @@
 
 #include "base/fork_in_test.h"
 #include "base/lock.h"
+#include "base/run_together_test.h"
 #include "malloc/malloc_in_test.h"
 #include "os/emulation.h"
 
@@ -401,6 +402,26 @@ TEST_F(MallocTest, InALargeHeapABlockThatGrowsStaysInItsSizeClass) {
   EXPECT_NE(engine.class_of(p), 0u);
   thread.deallocate(p);
   for (void* block : blocks) thread.deallocate(block);
+}
+
+TEST(MallocHost, StartsTheMallocForThreadsWhoseFirstCallsComeAtOnce) {
+  struct Starter : TestMalloc {
+    bool start(MallocInstance& starting) noexcept override {
+      LockGuard guard(lock);
+      return starting.is_started() || TestMalloc::start(starting);
+    }
+    Lock lock{LockRank::kStart};
+  };
+  for (int round = 0; round < 50; ++round) {
+    Starter starter;
+    run_together(4, [&](int) {
+      TestThread thread(starter.malloc);
+      void* const p = thread.allocate(100);
+      ASSERT_NE(p, nullptr);
+      thread.deallocate(p);
+    });
+    starter.check_nothing_is_left();
+  }
 }
 
 TEST(MallocHost, IsCalledOnceByASlowPathAfterItAsked) {
