@@ -226,7 +226,7 @@ bool Engine::begin_relief() noexcept {
   const bool is_above = limit().is_above_soft();
   registry_.budget().set_pressure(is_above);
   return is_above && limit().wants_release(idle_hint()) &&
-         !is_relieving_.exchange(true, std::memory_order_acquire);
+         !is_relieving_.exchange(true, std::memory_order_relaxed);
 }
 
 bool Engine::has_idle(std::size_t bytes) noexcept {
@@ -253,7 +253,7 @@ bool Engine::drop_untouched() noexcept {
 void Engine::end_relief() noexcept {
   const std::size_t returned = release_all();
   limit().note_pass(returned, settle_idle_hint());
-  is_relieving_.store(false, std::memory_order_release);
+  is_relieving_.store(false, std::memory_order_relaxed);
 }
 
 std::size_t Engine::release_unneeded() noexcept {

@@ -393,8 +393,8 @@ class Engine {
   // The largest class that is served from spans. relaxed, both: written before there are objects.
   std::atomic<unsigned> most_class_{SizeClassMap::kCount - 1};
   std::atomic<bool> has_all_addresses_{false};
-  // True while a thread is between begin_relief() and end_relief(): the others go on. acquire and
-  // release pair with each other.
+  // True while a thread is between begin_relief() and end_relief(): the others go on. relaxed: it
+  // decides only whose turn it is; locks order everything else.
   std::atomic<bool> is_relieving_{false};
   // When has_idle() last looked in vain. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
