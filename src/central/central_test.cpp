@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/fork_in_test.h"
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "central/fake_busy_pages.h"
 #include "os/fake_page_source.h"
@@ -326,6 +327,30 @@ TEST_F(ShardedCentralTest, AThreadMovesOnToTheShardWithTheFewestThreads) {
     std::vector<void*> object = claim_at(places[i], 7, 1);
     EXPECT_EQ(shard_of(object[0]), i);
     central->release_to_spans(7, object.data(), 1);
+  }
+}
+
+TEST(Central, WhoSumsUpSeesWholeShardsAsTheyCome) {
+  for (int round = 0; round < 20; ++round) {
+    Fixture fixture;
+    Central& central = *fixture.central;
+    central.set_most_shards(3, 3);
+    Central::Place places[3] = {Central::Place(central), Central::Place(central),
+                                Central::Place(central)};
+    for (Central::Place& place : places) central.enter(place);
+    std::atomic<bool> is_over{false};
+    run_together(2, [&](int t) {
+      if (t == 0) {
+        // relaxed: only the shards' number orders what the two threads do.
+        while (!is_over.load(std::memory_order_relaxed)) ASSERT_EQ(central.free_bytes(), 0u);
+        return;
+      }
+      central.move_on(places[1], 7);
+      central.move_on(places[2], 7);
+      is_over.store(true, std::memory_order_relaxed);
+    });
+    EXPECT_EQ(central.shard_count(), 3u);
+    for (Central::Place& place : places) central.leave(place);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
 #include "span/page_heap.h"
@@ -105,6 +107,30 @@ TEST_F(PageShardTest, WhereThereMayBeOneShardNobodyMoves) {
   meet();
   EXPECT_EQ(first.shard(), 0u);
   EXPECT_EQ(second.shard(), 0u);
+}
+
+TEST(PageShard, WhoSumsUpSeesWholeShardsAsTheyCome) {
+  constexpr unsigned kShards = 3;
+  for (int round = 0; round < 20; ++round) {
+    FakePageSource pages;
+    FakeAddressSpace space(pages);
+    PageHeap& heap = space.heap;
+    heap.set_most_shards(kShards);
+    std::atomic<bool> is_over{false};
+    run_together(2, [&](int t) {
+      if (t == 0) {
+        // relaxed: only the heap orders what the two threads do.
+        while (!is_over.load(std::memory_order_relaxed))
+          ASSERT_LE(heap.idle_pages(), kShards * kPagesPerRegion);
+        return;
+      }
+      for (unsigned i = 1; i < kShards; ++i) {
+        Span* span = nullptr;
+        EXPECT_EQ(heap.allocate_several(1, &span, 1, PagePlace(i)), 1u);
+      }
+      is_over.store(true, std::memory_order_relaxed);
+    });
+  }
 }
 
 TEST_F(PageShardTest, SpansOfTwoShardsShareNoRegionAsTheHeapGrows) {
