@@ -53,6 +53,9 @@ std::atomic<bool> g_is_prepared{false};
 std::atomic<bool> g_has_unwinder{false};
 std::atomic<bool> g_is_alone{false};  // our code has a range of its own
 std::atomic<FindEntry*> g_find_entry{nullptr};
+// The unwinder's file, if it is one of its own.
+std::atomic<std::uintptr_t> g_unwinder{0};
+std::atomic<std::size_t> g_unwinder_bytes{0};
 
 constinit FrameRules g_rules;
 // relaxed: counts, of which some may be lost.
@@ -66,15 +69,19 @@ std::uint64_t count(std::atomic<std::uint64_t>& counter) noexcept {
   return counted;
 }
 
+/// Whether an address is in the file of our own code.
+bool is_in_our_file(std::uintptr_t pc) noexcept {
+  return pc >= reinterpret_cast<std::uintptr_t>(__ehdr_start) &&
+         pc < reinterpret_cast<std::uintptr_t>(etext);
+}
+
 /// Leaves out the frames of our own code, where they can be told.
 /// \returns  how many are left
 std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uintptr_t* frames,
                          std::size_t capacity) noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
-  const auto end = reinterpret_cast<std::uintptr_t>(etext);
   std::size_t first = 0;
   if (g_is_alone.load(std::memory_order_relaxed)) {
-    while (first < count && all[first] >= begin && all[first] < end) ++first;
+    while (first < count && is_in_our_file(all[first])) ++first;
   }
   const std::size_t kept = std::min(count - first, capacity);
   std::copy(all + first, all + first + kept, frames);
@@ -100,10 +107,12 @@ std::uintptr_t without_signature(std::uintptr_t pc) noexcept {
 #endif
 }
 
-/// By the unwinder's search, which also knows code made at run time; else by our own.
+/// By our own search, which takes no lock; else by the unwinder's, which also knows code made at
+/// run time.
 TableEntry find_entry(std::uintptr_t instruction) noexcept {
+  const TableEntry found = can_find_table_entries() ? find_table_entry(instruction) : TableEntry{};
   FindEntry* const find = g_find_entry.load(std::memory_order_relaxed);
-  if (find == nullptr) return find_table_entry(instruction);
+  if (found.entry != nullptr || find == nullptr) return found;
   EntryBases bases{};
   const void* const entry = find(reinterpret_cast<void*>(instruction), &bases);
   return {entry, reinterpret_cast<std::uintptr_t>(bases.function)};
@@ -192,8 +201,17 @@ class TrailKeeper {
 
 struct Walk {
   std::size_t count;
-  bool is_complete;  ///< it came to the end, or to the capacity
+  bool is_complete;             ///< it came to the end, or to the capacity
+  bool is_of_unwinder = false;  ///< it begins in the unwinder, and ends there
 };
+
+/// Whether the unwinder itself is who called us. It sorts tables that were registered at run time
+/// in memory of ours, under the lock that its search takes: it must not be asked then.
+bool is_unwinder_calling(const std::uintptr_t* all, std::size_t count) noexcept {
+  const std::uintptr_t offset = all[count - 1] - g_unwinder.load(std::memory_order_relaxed);
+  if (offset >= g_unwinder_bytes.load(std::memory_order_relaxed)) return false;
+  return count == 1 || is_in_our_file(all[count - 2]);
+}
 
 /// Follows rules as far as there are any.
 Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
@@ -201,6 +219,7 @@ Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
   for (std::size_t count = 0;;) {
     if (frame.pc == 0) return {count, true};
     all[count++] = frame.pc;
+    if (is_unwinder_calling(all, count)) return {count, true, true};
     if (count == capacity) return {count, true};
     const FrameRule rule = rule_for(frame.pc);
     if (rule.kind == FrameRule::Kind::kOutermost) return {count, true};
@@ -238,11 +257,15 @@ std::size_t wanted_for(std::size_t capacity) noexcept {
   return std::min(capacity + kMaxOwnFrames, kMaxFrames);
 }
 
-/// \returns  nullptr if there is none
-FindEntry* find_unwinders_search() noexcept {
-  if (&_Unwind_Find_FDE != nullptr) return &_Unwind_Find_FDE;
-  // It is loaded by now.
-  return reinterpret_cast<FindEntry*>(find_function_of("libgcc_s.so.1", "_Unwind_Find_FDE"));
+/// The unwinder's search, and its file. It is loaded by now.
+void find_unwinder() noexcept {
+  void* const shared = find_function_of("libgcc_s.so.1", "_Unwind_Find_FDE");
+  g_find_entry.store(
+      &_Unwind_Find_FDE != nullptr ? &_Unwind_Find_FDE : reinterpret_cast<FindEntry*>(shared),
+      std::memory_order_relaxed);
+  if (shared == nullptr || !can_find_table_entries()) return;
+  g_unwinder.store(reinterpret_cast<std::uintptr_t>(find_file(shared)), std::memory_order_relaxed);
+  g_unwinder_bytes.store(find_file_bytes(shared), std::memory_order_relaxed);
 }
 
 const auto kOwnCode = &prepare_stacks;
@@ -266,7 +289,7 @@ bool has_unwinder() noexcept {
 bool prepare_stacks() noexcept {
   if (g_has_unwinder.load(std::memory_order_acquire)) return true;
   if (!has_unwinder()) return prepare_walks();
-  g_find_entry.store(find_unwinders_search(), std::memory_order_relaxed);
+  find_unwinder();
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
   g_is_prepared.store(true, std::memory_order_relaxed);
   g_has_unwinder.store(true, std::memory_order_release);
@@ -314,7 +337,7 @@ namespace {
 std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
-  if (!g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  if (walked.is_of_unwinder || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
   if (!walked.is_complete) {
     count(g_by_unwinder);
   } else if (count(g_by_rules) % kStacksPerComparison != 0) {

@@ -58,6 +58,13 @@ const void* find_file(const void* address) noexcept {
   return _dl_find_object(const_cast<void*>(address), &file) == 0 ? file.dlfo_map_start : nullptr;
 }
 
+std::size_t find_file_bytes(const void* address) noexcept {
+  dl_find_object file;
+  if (_dl_find_object(const_cast<void*>(address), &file) != 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(file.dlfo_map_end) -
+         reinterpret_cast<std::uintptr_t>(file.dlfo_map_start);
+}
+
 TableEntry find_table_entry(std::uintptr_t instruction) noexcept {
   dl_find_object file;
   if (_dl_find_object(reinterpret_cast<void*>(instruction), &file) != 0) return {};
@@ -89,6 +96,7 @@ namespace strata::os {
 
 bool can_find_table_entries() noexcept { return false; }
 const void* find_file(const void*) noexcept { return nullptr; }
+std::size_t find_file_bytes(const void*) noexcept { return 0; }
 TableEntry find_table_entry(std::uintptr_t) noexcept { return {}; }
 
 }  // namespace strata::os

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace strata::os {
@@ -17,6 +18,9 @@ bool can_find_table_entries() noexcept;
 /// \pre      can_find_table_entries()
 /// \threads  as find_table_entry()
 const void* find_file(const void* address) noexcept;
+
+/// How far it goes from there; 0 if there is none. As find_file().
+std::size_t find_file_bytes(const void* address) noexcept;
 
 /// The entry of the function that contains an instruction, found by the loader's list of files and
 /// the file's own index: no unwinder is needed, and none is loaded.

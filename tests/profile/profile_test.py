@@ -202,6 +202,12 @@ class ProfileTest(TestCase):
         for path in by_call, at_exit:
             self.assertIn([50, 50_000_000, 1, 1_000_000], [values for _, values in Profile(path).samples])
 
+    def test_takes_no_stack_while_the_unwinder_sorts_its_tables(self):
+        self.profile("tables", STRATA_PROFILE_RATE="1")
+        for guards in {"STRATA_CHECKS": "frees"}, {"STRATA_CHECKS": "full"}:
+            ran = run("tables", STRATA_GUARD_RATE="1", **guards)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
     def test_begins_ends_and_is_written_by_call(self):
         path = self.folder / "out.pb.gz"
         ran = run("calls", path)
