@@ -93,7 +93,7 @@ class Recorded(InFolder):
                                  (1011, "new", "delete"), (1012, "new", "delete"), (1014, "new", "delete"),
                                  (1003, "realloc", "realloc"),
                                  (100003, "realloc", "realloc"), (3000, "realloc", "free"),
-                                 (5 << 30, "malloc", "free"), (2001, "malloc", "free"),
+                                 (5 << 30, "malloc", "free"), ((1 << 32) - 1, "malloc", "free"), (2001, "malloc", "free"),
                                  (2002, "malloc", "free"), (2003, "malloc", "free"), (1020, "malloc", "free")):
             self.assert_begins_and_ends(trace, size, begin, end)
         for size, alignment in ((1004, 64), (1024, 128), (1006, 32), (1007, os.sysconf("SC_PAGE_SIZE"))):
@@ -101,7 +101,11 @@ class Recorded(InFolder):
         self.assert_begins_and_ends(trace, 1013, "new", "delete", 512)
         self.assert_begins_and_ends(trace, 512, "new", "delete", 256)
         failed = [event["operation"] for event in trace.of_size((1 << 62) - 1) if not event["object"]]
-        self.assertEqual(failed[:2], ["realloc", "malloc"])
+        self.assertEqual(failed[:3], ["realloc", "malloc", "new"])
+        self.assertEqual([event["operation"] for event in trace.of_size((1 << 64) - 2)], ["calloc"])
+        self.assert_begins_and_ends(trace, 1021, "malloc", "free")
+        self.assertEqual(trace.of_size(1022), [], "a mistake in the call, and no call")
+        self.assertIn(trace.ends[trace.of_size(1023)[0]["object"]]["operation"], ("free", "realloc"))
         passed = trace.of_size(1020)[0]
         self.assertNotEqual(passed["thread"], trace.ends[passed["object"]]["thread"])
         self.assertEqual((trace.unknown(), trace.count("lost")), (0, 0))
