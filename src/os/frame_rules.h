@@ -17,7 +17,8 @@ namespace strata::os {
 /// \threads  Any number at once, without waiting: each entry has a version, odd while it is
 ///           written; a reader that sees it odd, or changed when all is read, finds nothing, and a
 ///           writer notes nothing. Values are stored with release and loaded with acquire, so that
-///           a reader that sees one of a later writer sees its version as well.
+///           a reader that sees one of a later writer sees its version as well; a writer begins
+///           with acquire, so that its values come after those of the writer before.
 class FrameRules {
  public:
   constexpr FrameRules() noexcept = default;
