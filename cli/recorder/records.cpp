@@ -1,5 +1,6 @@
 #include "recorder/records.h"
 
+#include <cstring>
 #include <new>
 
 #include "os/wait.h"
@@ -8,6 +9,8 @@
 namespace strata::recorder {
 
 Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
+  char name[sizeof Stream::name];
+  read_thread_name(name);
   const SpinGuard guard(lock_);
   if (streams_ == nullptr) {
     streams_ = static_cast<Stream*>(map_memory(kMostStreams * sizeof(Stream)));
@@ -23,7 +26,7 @@ Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   Stream* const stream = ::new (&streams_[at]) Stream;
   stream->stacks = stacks;
   stream->thread = thread;
-  read_thread_name(stream->name);
+  std::memcpy(stream->name, name, sizeof name);
   stream->current = stream->reading = chunk;
   if (++used_streams_ > 1) had_several_.store(true, std::memory_order_relaxed);
   // release: the writer finds a whole stream below the count.

@@ -107,6 +107,7 @@ class MessageQueue {
     return try_consume([&out](T& message) { out = std::move(message); });
   }
 
+  /// It orders nothing: what a message is made of is seen after try_consume().
   /// \returns  True if try_consume() would find nothing now.
   /// \threads  The consumer.
   bool empty() const noexcept {

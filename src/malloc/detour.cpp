@@ -11,7 +11,7 @@ static_assert(std::int64_t{kMostCounted} < ThreadState::kUndrawn - INT64_MIN,
 }  // namespace
 
 void Detour::begin(Unit unit, Watcher& watcher) noexcept {
-  watchers_[unit].store(&watcher, std::memory_order_relaxed);
+  watchers_[unit].store(&watcher, std::memory_order_release);
   has_watchers_.store(true, std::memory_order_relaxed);
   active_.fetch_or(1u << unit, std::memory_order_release);
   engine_.registry().redirect_malloc(&empty_bins_);
@@ -30,7 +30,7 @@ Watcher* Detour::chooser(Unit unit, std::int64_t& left) noexcept {
     left = kNoInterval;
     return nullptr;
   }
-  Watcher* const watching = watchers_[unit].load(std::memory_order_relaxed);
+  Watcher* const watching = watchers_[unit].load(std::memory_order_acquire);
   // The first interval begins before this allocation.
   if (left < ThreadState::kUndrawn / 2) left += watching->draw_interval() - ThreadState::kUndrawn;
   if (left >= 0) return nullptr;

@@ -121,9 +121,10 @@ class Detour {
 
   Engine& engine_;
   ObjectBins& empty_bins_;
-  // relaxed, both: set before the watcher's bit in active_. Who sees the bit sees them, and gives a
-  // watched block to another thread only through synchronization.
+  // Both are set before the watcher's bit in active_: who sees the bit sees them. release and
+  // acquire: it may be the bit of an earlier watch.
   std::atomic<Watcher*> watchers_[kUnits] = {};
+  // relaxed: a watched block comes to another thread only through synchronization.
   std::atomic<bool> has_watchers_{false};
   // Bit u: the watcher by unit u chooses. release when a watch begins, acquire before the watcher
   // is called: it is there, and complete. Threads may see a beginning or an end late.

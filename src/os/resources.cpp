@@ -66,7 +66,7 @@ std::size_t address_space_limit_bytes() noexcept {
 
 bool is_beyond_machine(std::size_t bytes) noexcept {
   // Chosen: no processor gives a process more addresses unasked, and no machine has as much memory.
-  constexpr std::size_t kMostAddresses = std::size_t{1} << 47;
+  constexpr std::size_t kMostAddresses = std::size_t{1} << 48;
   const SavedErrno saved;
   if (bytes > kMostAddresses || bytes > address_space_limit_bytes()) return true;
   struct sysinfo machine;

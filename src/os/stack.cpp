@@ -69,19 +69,15 @@ std::uint64_t count(std::atomic<std::uint64_t>& counter) noexcept {
   return counted;
 }
 
-/// Whether an address is in the file of our own code.
-bool is_in_our_file(std::uintptr_t pc) noexcept {
-  return pc >= reinterpret_cast<std::uintptr_t>(__ehdr_start) &&
-         pc < reinterpret_cast<std::uintptr_t>(etext);
-}
-
 /// Leaves out the frames of our own code, where they can be told.
 /// \returns  how many are left
 std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uintptr_t* frames,
                          std::size_t capacity) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
+  const auto end = reinterpret_cast<std::uintptr_t>(etext);
   std::size_t first = 0;
   if (g_is_alone.load(std::memory_order_relaxed)) {
-    while (first < count && is_in_our_file(all[first])) ++first;
+    while (first < count && all[first] >= begin && all[first] < end) ++first;
   }
   const std::size_t kept = std::min(count - first, capacity);
   std::copy(all + first, all + first + kept, frames);
@@ -107,22 +103,24 @@ std::uintptr_t without_signature(std::uintptr_t pc) noexcept {
 #endif
 }
 
+enum class Search : bool { kOwn, kAny };
+
 /// By our own search, which takes no lock; else by the unwinder's, which also knows code made at
 /// run time.
-TableEntry find_entry(std::uintptr_t instruction) noexcept {
+TableEntry find_entry(std::uintptr_t instruction, Search search) noexcept {
   const TableEntry found = can_find_table_entries() ? find_table_entry(instruction) : TableEntry{};
   FindEntry* const find = g_find_entry.load(std::memory_order_relaxed);
-  if (found.entry != nullptr || find == nullptr) return found;
+  if (found.entry != nullptr || search == Search::kOwn || find == nullptr) return found;
   EntryBases bases{};
   const void* const entry = find(reinterpret_cast<void*>(instruction), &bases);
   return {entry, reinterpret_cast<std::uintptr_t>(bases.function)};
 }
 
 /// The rule for a return address of this stack, known or read from the unwind table.
-FrameRule rule_for(std::uintptr_t pc) noexcept {
+FrameRule rule_for(std::uintptr_t pc, Search search) noexcept {
   const FrameRule known = g_rules.find(pc);
   if (known.kind != FrameRule::Kind::kUnknown) return known;
-  const TableEntry found = find_entry(pc - 1);
+  const TableEntry found = find_entry(pc - 1, search);
   if (found.entry == nullptr) return {};
   const FrameRule read = read_frame_rule(found.entry, found.function, pc);
   if (read.kind != FrameRule::Kind::kUnknown) g_rules.note(pc, read);
@@ -201,33 +199,36 @@ class TrailKeeper {
 
 struct Walk {
   std::size_t count;
-  bool is_complete;             ///< it came to the end, or to the capacity
-  bool is_of_unwinder = false;  ///< it begins in the unwinder, and ends there
+  bool is_complete;     ///< it came to the end, or to the capacity
+  bool meets_unwinder;  ///< which must not be asked about it then
 };
 
-/// Whether the unwinder itself is who called us. It sorts tables that were registered at run time
-/// in memory of ours, under the lock that its search takes: it must not be asked then.
-bool is_unwinder_calling(const std::uintptr_t* all, std::size_t count) noexcept {
-  const std::uintptr_t offset = all[count - 1] - g_unwinder.load(std::memory_order_relaxed);
-  if (offset >= g_unwinder_bytes.load(std::memory_order_relaxed)) return false;
-  return count == 1 || is_in_our_file(all[count - 2]);
+/// The unwinder sorts tables that were registered at run time in memory of ours, under the lock
+/// that its search takes.
+bool is_in_unwinder(std::uintptr_t pc) noexcept {
+  return pc - g_unwinder.load(std::memory_order_relaxed) <
+         g_unwinder_bytes.load(std::memory_order_relaxed);
 }
 
 /// Follows rules as far as there are any.
 Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
                  TrailKeeper& trail) noexcept {
+  Search search = Search::kAny;
   for (std::size_t count = 0;;) {
-    if (frame.pc == 0) return {count, true};
+    const auto ended = [&](bool is_complete) -> Walk {
+      return {count, is_complete, search == Search::kOwn};
+    };
+    if (frame.pc == 0) return ended(true);
     all[count++] = frame.pc;
-    if (is_unwinder_calling(all, count)) return {count, true, true};
-    if (count == capacity) return {count, true};
-    const FrameRule rule = rule_for(frame.pc);
-    if (rule.kind == FrameRule::Kind::kOutermost) return {count, true};
-    if (rule.kind == FrameRule::Kind::kUnknown) return {count, false};
+    if (is_in_unwinder(frame.pc)) search = Search::kOwn;
+    if (count == capacity) return ended(true);
+    const FrameRule rule = rule_for(frame.pc, search);
+    if (rule.kind == FrameRule::Kind::kOutermost) return ended(true);
+    if (rule.kind == FrameRule::Kind::kUnknown) return ended(false);
     const Frame before = frame;
     if (!step(frame, rule)) {
       g_rules.note(before.pc, {});
-      return {count, false};
+      return ended(false);
     }
     trail.note(rule, before, frame);
   }
@@ -337,7 +338,7 @@ namespace {
 std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
-  if (walked.is_of_unwinder || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  if (walked.meets_unwinder || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
   if (!walked.is_complete) {
     count(g_by_unwinder);
   } else if (count(g_by_rules) % kStacksPerComparison != 0) {
@@ -373,7 +374,10 @@ std::size_t capture_stack_at(const StackPlace& instruction, std::uintptr_t* fram
   // A rule is that of the call before a return address.
   const Walk walked =
       walk({instruction.pc + 1, instruction.sp, instruction.fp}, frames, capacity, nullptr);
-  if (walked.is_complete || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  if (walked.is_complete || walked.meets_unwinder ||
+      !g_has_unwinder.load(std::memory_order_relaxed)) {
+    return walked.count;
+  }
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(instruction.pc, truth, wanted_for(capacity));
   if (unwound == 0) return walked.count;

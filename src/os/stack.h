@@ -28,8 +28,8 @@ bool prepare_stacks() noexcept;
 bool prepare_walks() noexcept;
 
 /// Return addresses, the innermost first; those in this library are left out where it is one.
-/// \returns  How many, at most `capacity`; 0 before prepare_stacks(). One that the unwinder begins,
-///           which allocates under a lock, ends in it.
+/// \returns  How many, at most `capacity`; 0 before prepare_stacks(). Through the unwinder, which
+///           allocates under a lock, it goes as far as rules are found without it.
 /// \threads  Any, without waiting for each other.
 /// \cost     some 40 instructions a frame that was met before, a thousand for any other
 /// \source   libunwind's unw_backtrace(), which keeps such rules, too

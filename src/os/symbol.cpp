@@ -6,6 +6,10 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
+#include <string_view>
+
 #pragma weak dlopen  // a static program does not pull it in for us
 
 extern "C" {
@@ -21,10 +25,30 @@ namespace {
 bool is_here(const char* address) noexcept { return address >= __ehdr_start && address < etext; }
 
 #ifdef __GLIBC__
-/// The program's own file, or what else it is known by where /proc does not tell.
+/// What /proc says of the program's file.
+/// \returns  false where it says nothing, or that the file is gone
+bool read_program_file(char* path, std::size_t capacity) noexcept {
+  const ssize_t size = readlinkat(AT_FDCWD, "/proc/self/exe", path, capacity);
+  if (size <= 0 || static_cast<std::size_t>(size) == capacity) return false;
+  path[size] = '\0';
+  return !std::string_view(path).ends_with(" (deleted)");
+}
+
+/// The program's own file, or what else it is known by: where /proc does not tell, and where the
+/// process was begun by the loader's name, whose file /proc has then.
 const char* program_file(const char* otherwise) noexcept {
-  static char path[4096];  // every thread writes the same
-  return readlinkat(AT_FDCWD, "/proc/self/exe", path, sizeof path - 1) > 0 ? path : otherwise;
+  enum class State : char { kUnread, kReading, kRead, kUnknown };
+  static constinit char path[4096] = {};
+  // release after the path is written, acquire before it is used
+  static constinit std::atomic<State> state{State::kUnread};
+  if (getauxval(AT_BASE) == 0) return otherwise;
+  State seen = state.load(std::memory_order_acquire);
+  if (seen == State::kUnread &&
+      state.compare_exchange_strong(seen, State::kReading, std::memory_order_relaxed)) {
+    seen = read_program_file(path, sizeof path) ? State::kRead : State::kUnknown;
+    state.store(seen, std::memory_order_release);
+  }
+  return seen == State::kRead ? path : otherwise;
 }
 
 /// The loader knows the program only by argv[0], which a daemon overwrites with its title. And it

@@ -1,5 +1,6 @@
 #include "profile/site_report.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -88,7 +89,7 @@ TEST_F(SiteReport, HasTheSumsOfHeapsWhereThereAreAny) {
 }
 
 TEST_F(SiteReport, NamesTheCallAndNotWhatFollowsIt) {
-  const auto function = reinterpret_cast<std::uintptr_t>(&::getpid);
+  const auto function = reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "getpid"));
   allocate({function + 1, 0x11}, 1);
   EXPECT_THAT(report(), ContainsRegex("    #0  _*getpid\\+0x0  [^ ]+\\+0x[0-9a-f]+\n"
                                       "    #1  0x10\n"));

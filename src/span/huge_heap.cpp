@@ -65,11 +65,12 @@ bool HugeHeap::is_allowed(std::size_t bytes) noexcept {
   return false;
 }
 
-/// Has map() get `bytes` more from the kernel, in exchange for idle memory: that goes back first
-/// under a hard limit, else when they are mapped, or after a refusal. A request that no machine can
-/// serve changes nothing.
+/// Has map() get `bytes` more from the kernel for a block of `whole` bytes, in exchange for idle
+/// memory: that goes back first under a hard limit, else when they are mapped, or after a refusal.
+/// A block that no machine has room for changes nothing.
 template <typename Map>
-void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t exchanged, Map map) noexcept {
+void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_t exchanged,
+                                Map map) noexcept {
   MemoryLimit& limit = page_heap_.limit();
   if (limit.has_hard_limit()) {
     exchange_idle_for(exchanged, PageHeap::From::kAny);
@@ -79,9 +80,9 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t exchanged, Map ma
     return mapped;
   }
   void* mapped = map();
-  if (mapped == nullptr && os::is_beyond_machine(bytes)) return nullptr;
-  exchange_idle_for(exchanged, PageHeap::From::kAny);
-  if (mapped == nullptr) mapped = map();
+  if (mapped == nullptr && os::is_beyond_machine(whole)) return nullptr;
+  const bool has_returned = exchange_idle_for(exchanged, PageHeap::From::kAny) != 0;
+  if (mapped == nullptr && has_returned) mapped = map();
   if (mapped != nullptr) limit.hold(bytes);
   return mapped;
 }
@@ -92,9 +93,13 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t exchanged, Map ma
                                                           std::size_t exchanged) noexcept {
   void* address = nullptr;
   if (range.address != 0) {
-    address = map_in_exchange(rounded - range.bytes, exchanged, [&]() noexcept {
+    address = map_in_exchange(rounded - range.bytes, rounded, exchanged, [&]() noexcept {
       return pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
     });
+    if (address == nullptr && os::is_beyond_machine(rounded)) {
+      put_back(range);
+      return {nullptr, false};
+    }
     // The kernel does not move what it keeps as two mappings.
     if (address == nullptr) unmap(range);
     exchanged = 0;
@@ -109,6 +114,15 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t exchanged, Map ma
     return {nullptr, false};
   }
   return block;
+}
+
+void HugeHeap::put_back(Range range) noexcept {
+  Range evicted{};
+  {
+    LockGuard guard(lock_);
+    evicted = keep(range);
+  }
+  if (evicted.address != 0) unmap(evicted);
 }
 
 /// \returns  the range that is to be unmapped for it, if there is one
@@ -192,13 +206,14 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   }
   if (evicted.address != 0) unmap(evicted);
   if (is_done) return p;
-  if (!is_allowed(rounded)) return nullptr;
+  if (rounded > old.bytes && !is_allowed(rounded)) return nullptr;
   const std::size_t headroom = detail::round_up(old.bytes / kHeadroomPart, os::page_bytes());
   const bool grows_little = rounded > old.bytes && rounded < old.bytes + headroom;
   if (grows_little && pages_.is_divisible() && !page_heap_.limit().is_any()) {
     const std::size_t more = old.bytes + headroom - rounded;
     if (void* const moved = remap(p, old, {rounded + more, rounded}, exchanged + more))
       return moved;
+    exchanged = 0;
   }
   return remap(p, old, {rounded, rounded}, exchanged);
 }
@@ -227,7 +242,8 @@ bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) 
 /// \returns  nullptr, and it stays as it was, if the kernel or the limit forbids it.
 void* HugeHeap::remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept {
   const auto move_it = [&]() noexcept { return move(p, old, now); };
-  if (now.bytes > old.bytes) return map_in_exchange(now.bytes - old.bytes, exchanged, move_it);
+  if (now.bytes > old.bytes)
+    return map_in_exchange(now.bytes - old.bytes, now.bytes, exchanged, move_it);
   void* const moved = move_it();
   if (moved != nullptr) page_heap_.limit().let_go(old.bytes - now.bytes);
   return moved;
@@ -294,7 +310,7 @@ std::size_t HugeHeap::release_untouched() noexcept {
 HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
                               std::size_t exchanged) noexcept {
   bool is_zero = true;
-  void* const address = map_in_exchange(bytes, exchanged, [&]() noexcept {
+  void* const address = map_in_exchange(bytes, bytes, exchanged, [&]() noexcept {
     {
       LockGuard guard(lock_);
       if (const Range stuck = stuck_.take_fitting(bytes, alignment); stuck.address != 0) {
@@ -363,10 +379,10 @@ void HugeHeap::discard() noexcept {
   page_heap_.limit().let_go(bytes);
 }
 
-void HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept {
+std::size_t HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept {
   const std::size_t released = kept_bytes() != 0 ? release(bytes) : 0;
-  if (released < bytes && page_heap_.idle_pages() != 0)
-    page_heap_.decommit((bytes - released) / kPageBytes, from);
+  if (released >= bytes || page_heap_.idle_pages() == 0) return released;
+  return released + page_heap_.decommit((bytes - released) / kPageBytes, from) * kPageBytes;
 }
 
 /// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.

@@ -107,7 +107,7 @@ class HugeHeap {
   /// Releases as many idle bytes as are held more than before, or are about to be, or all there
   /// are: what is kept, then pages of the page heap.
   /// \cost  two loads where nothing is idle; a system call for each range and run of pages
-  void exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept;
+  std::size_t exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept;
 
   /// Unmaps all that is live or kept. It can be used again.
   /// \threads  no other thread uses it at the same time
@@ -162,7 +162,8 @@ class HugeHeap {
 
   bool is_allowed(std::size_t bytes) noexcept;
   template <typename Map>
-  void* map_in_exchange(std::size_t bytes, std::size_t exchanged, Map map) noexcept;
+  void* map_in_exchange(std::size_t bytes, std::size_t whole, std::size_t exchanged,
+                        Map map) noexcept;
   Block extend_or_map(Range range, std::size_t rounded, std::size_t alignment,
                       std::size_t exchanged) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
@@ -173,6 +174,7 @@ class HugeHeap {
   void* remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept;
   void* move(void* p, Extent old, Extent now) noexcept;
   Range keep(Range range) noexcept STRATA_REQUIRES(lock_);
+  void put_back(Range range) noexcept;
   void unmap(Range range) noexcept;
   void unmap_stuck() noexcept;
   std::size_t release(std::size_t max_bytes) noexcept;

@@ -1,6 +1,7 @@
 #include "span/huge_heap.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -165,6 +166,18 @@ TEST_F(HugeHeapTest, WhatIsKeptMakesRoomWhereAddressesAreFew) {
   heap.deallocate(other);
   pages.limit_mapped_bytes(pages.mapped_bytes());
   EXPECT_NE(heap.reallocate(block, 8 * kMiB), nullptr);
+}
+
+TEST_F(HugeHeapTest, WhatIsKeptStaysWhereABlockIsLargerThanAllAddresses) {
+  keep(6 * kMiB);
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &usual), 0);
+  const rlimit few{16 * kMiB, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
+  void* const block = heap.allocate(20 * kMiB, 16).address;
+  setrlimit(RLIMIT_AS, &usual);
+  EXPECT_EQ(block, nullptr);
+  EXPECT_EQ(heap.kept_bytes(), 6 * kMiB);
 }
 
 TEST_F(HugeHeapTest, AFreedBlockIsUsedAgainWithoutAskingTheKernel) {

@@ -125,7 +125,12 @@ rlimit g_usual;
 
 TEST(NewHandler, MakesRoomForWhatIsThenAlignedAsAsked) {
   ASSERT_EQ(getrlimit(RLIMIT_AS, &g_usual), 0);
-  const HandlerGuard guard([] { setrlimit(RLIMIT_AS, &g_usual); });
+  static int handled;
+  handled = 0;
+  const HandlerGuard guard([] {
+    ++handled;
+    setrlimit(RLIMIT_AS, &g_usual);
+  });
   const rlimit none{1, g_usual.rlim_max};
   const std::align_val_t a{std::size_t{64} << 20};
   const std::size_t n = opaque(std::size_t{3} << 20);
@@ -140,6 +145,7 @@ TEST(NewHandler, MakesRoomForWhatIsThenAlignedAsAsked) {
     ::operator delete(thrown, a);
     ::operator delete(not_thrown, a);
   }
+  EXPECT_GT(handled, 0);
 }
 
 struct NotEnough : std::bad_alloc {};

@@ -16,10 +16,13 @@ namespace {
 
 std::unique_ptr<std::istream> open(const std::string& path) {
   auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!file->is_open()) {
+  // A folder opens and cannot be read.
+  if (file->is_open()) file->peek();
+  if (!file->is_open() || file->bad()) {
     throw TraceError(fmt::format("the trace '{}' cannot be read: {}", path,
                                  std::generic_category().message(errno)));
   }
+  file->clear();
   return file;
 }
 
