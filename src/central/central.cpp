@@ -4,9 +4,6 @@
 
 namespace strata {
 
-static_assert(CentralList::kMostAhead <= PageHeap::kMostAtOnce,
-              "what a list takes at once the page heap gives at once");
-
 void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);
   most_ = std::clamp(count, 1u, kMostShards);
@@ -115,16 +112,12 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
     if (claimed != 0) return claimed;
     span = make_span_of_idle_pages(size_class, at, spared);
   }
-  Span* spans[CentralList::kMostAhead];
-  spans[0] = span;
-  std::size_t made = 1;
-  if (span == nullptr)
-    made = spans_.create(size_class, spans, is_alone ? 1 : list->next_growth(), at);
-  if (made == 0) {
+  if (span == nullptr) span = spans_.create(size_class, PageHeap::Pages::kAny, at);
+  if (span == nullptr) {
     return is_apart ? claim_elsewhere(shard, size_class, end, count, false)
                     : claim_the_last(shard, size_class, end, count);
   }
-  const std::size_t claimed = add_and_claim(*list, spans, made, end, count);
+  const std::size_t claimed = list->add_and_claim(*span, end, count);
   exchange_holes();
   return claimed;
 }
@@ -139,22 +132,6 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   };
   const std::size_t claimed = claim(shard);
   return claimed != 0 ? claimed : first_of_others(shard.index(), claim);
-}
-
-/// The list takes over new spans, or another shard's if another thread is at it.
-std::size_t Central::add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
-                                   void** end, std::size_t count) noexcept {
-  const unsigned shards = shard_count();
-  unsigned i = list.shard();
-  for (unsigned left = is_large() ? shards : 0; left != 0; --left) {
-    CentralList* const into = shards_[i]->list(list.size_class());
-    if (into != nullptr) {
-      const CentralList::Claimed claimed = into->try_add_and_claim(spans, span_count, end, count);
-      if (!claimed.was_busy) return claimed.count;
-    }
-    i = i + 1 < shards ? i + 1 : 0;
-  }
-  return list.add_and_claim(spans, span_count, end, count);
 }
 
 void Central::exchange_holes_if_due() noexcept {

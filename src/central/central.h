@@ -303,8 +303,6 @@ class Central {
                          std::size_t count) noexcept;
   std::size_t release_past(CentralShard& busy, unsigned size_class, void** objects,
                            std::size_t count) noexcept;
-  std::size_t add_and_claim(CentralList& list, Span* const* spans, std::size_t span_count,
-                            void** end, std::size_t count) noexcept;
   std::uint8_t least_used_lane() const noexcept STRATA_REQUIRES(lock_);
   std::uint8_t next_lane_of(const CentralShard& moved_to) const noexcept STRATA_REQUIRES(lock_);
   static void move_class(Place& place, unsigned size_class) noexcept;

@@ -32,27 +32,10 @@ void CentralList::add(Span& span) noexcept {
   receive(span);
 }
 
-std::size_t CentralList::add_and_claim(Span* const* spans, std::size_t span_count, void** end,
-                                       std::size_t count) noexcept {
+std::size_t CentralList::add_and_claim(Span& span, void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
-  receive_new(spans, span_count);
+  receive(span);
   return claim_locked(end, count);
-}
-
-CentralList::Claimed CentralList::try_add_and_claim(Span* const* spans, std::size_t span_count,
-                                                    void** end, std::size_t count) noexcept {
-  if (!lock_.try_lock()) return {0, true};
-  receive_new(spans, span_count);
-  const std::size_t claimed = claim_locked(end, count);
-  lock_.unlock();
-  return {claimed, false};
-}
-
-/// Takes over spans that are new, the first one to be used first.
-void CentralList::receive_new(Span* const* spans, std::size_t span_count) noexcept {
-  for (std::size_t i = span_count; i != 0; --i) receive(*spans[i - 1]);
-  const std::size_t next = std::min({2 * next_growth(), kMostAhead, 1 + span_count_ / kAheadPart});
-  next_growth_.store(static_cast<std::uint8_t>(next), std::memory_order_relaxed);
 }
 
 std::size_t CentralList::claim_from(CentralList& other, Which which, void** end,
@@ -101,7 +84,6 @@ std::size_t CentralList::destroy_kept(std::size_t count, Was was) noexcept {
   for (; destroyed < count; ++destroyed) {
     Span* const span = kept_.back();
     if (span == nullptr) break;
-    next_growth_.store(1, std::memory_order_relaxed);
     unlist(*span, span->free_count);
     remove(*span);
     guard.unlock();
@@ -135,7 +117,6 @@ void CentralList::forget_spans() noexcept {
   pending_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_);
   kept_count_.store(0, std::memory_order_relaxed);
-  next_growth_.store(1, std::memory_order_relaxed);
   free_.store(0, std::memory_order_relaxed);
 }
 

@@ -114,20 +114,8 @@ class CentralList {
 
   /// Takes over a new span.
   void add(Span& span) noexcept;
-  /// The same for some, and claims of what the list has then; at least one.
-  std::size_t add_and_claim(Span* const* spans, std::size_t span_count, void** end,
-                            std::size_t count) noexcept;
-  /// The same, unless another thread is at the list.
-  Claimed try_add_and_claim(Span* const* spans, std::size_t span_count, void** end,
-                            std::size_t count) noexcept;
-
-  // Chosen: a list that grows takes so many spans at once at the most, and no more than this part
-  // of those it has: it needs them soon, and nobody touches them until then.
-  static constexpr std::size_t kMostAhead = 8;
-  static constexpr std::size_t kAheadPart = 16;
-  /// How many new spans it should get when it needs one where threads contend: a hint, without the
-  /// lock. Twice as many as the last time, unless one of these was of more use to another list.
-  std::size_t next_growth() const noexcept { return next_growth_.load(std::memory_order_relaxed); }
+  /// The same, and claims of what the list has then; at least one object.
+  std::size_t add_and_claim(Span& span, void** end, std::size_t count) noexcept;
 
   /// Takes over spans of another shard's list, those without a claimed object until there are
   /// `count` objects and half of them at least, or, if it has none and `which` says so, the
@@ -210,7 +198,6 @@ class CentralList {
   std::size_t release_locked(void** objects, std::size_t count, Classes classes) noexcept
       STRATA_REQUIRES(lock_);
   void receive(Span& span) noexcept STRATA_REQUIRES(lock_);
-  void receive_new(Span* const* spans, std::size_t span_count) noexcept STRATA_REQUIRES(lock_);
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
   Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);
   Span* find_without_holes() noexcept STRATA_REQUIRES(lock_);
@@ -314,7 +301,6 @@ class CentralList {
   const std::uint8_t shard_;
   // Written under lock_, read anywhere, as hints (relaxed); so are the atomic ones below.
   std::atomic<bool> is_compacting_{false};
-  std::atomic<std::uint8_t> next_growth_{1};
   std::atomic<std::uint32_t> kept_count_{0};
 
   // All below is written under lock_, by each batch.

@@ -1138,32 +1138,6 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   EXPECT_EQ(central.statistics(c).spans.claimed_objects, 0u);
 }
 
-TEST_F(ShardedCentralTest, AClassThatGrowsWhereThreadsContendTakesSomeSpansAtOnce) {
-  central->move_on(places[1], 20);
-  const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
-  std::vector<void*> objects = claim_at(places[1], 20, 15 * in_span + 1);
-  EXPECT_EQ(central->statistics(20).spans.spans, 16u) << "one by one";
-  for (std::size_t in_use = 17; in_use < 300; ++in_use) {
-    const std::vector<void*> more = claim_at(places[1], 20, in_span);
-    objects.insert(objects.end(), more.begin(), more.end());
-    EXPECT_LE(central->statistics(20).spans.spans, in_use + in_use / 16 + 1) << "it holds a few";
-  }
-  const std::size_t kept = central->statistics(20).spans.kept_spans;
-  while (central->statistics(20).spans.kept_spans <= kept) {
-    const std::vector<void*> more = claim_at(places[1], 20, in_span);
-    objects.insert(objects.end(), more.begin(), more.end());
-  }
-  // They serve whoever else needs pages, and then it takes one again.
-  central->destroy_kept(std::size_t{64} << 20);
-  EXPECT_EQ(central->statistics(20).spans.kept_spans, 0u);
-  const std::size_t spans = central->statistics(20).spans.spans;
-  const std::vector<void*> more = claim_at(places[1], 20, in_span);
-  objects.insert(objects.end(), more.begin(), more.end());
-  EXPECT_LE(central->statistics(20).spans.spans, spans + 1);
-  central->release_to_spans(20, objects.data(), objects.size());
-  central->check_invariants();
-}
-
 class CentralRandomTest : public SeededTest, protected Fixture {};
 
 TEST_F(CentralRandomTest, NoObjectIsHandedOutTwiceAndAllComeBack) {

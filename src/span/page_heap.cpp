@@ -18,51 +18,32 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   if (keeper != nullptr) {
     if (Span* const kept = allocate_kept(*keeper, page_count, place)) return kept;
   }
-  Span* span = nullptr;
-  take({page_count, alignment_pages, which}, &span, 1, place);
-  return span;
-}
-
-std::size_t PageHeap::allocate_several(unsigned page_count, Span** spans, std::size_t count,
-                                       PagePlace place) noexcept {
-  std::size_t taken = 0;
-  while (taken < count) {
-    const std::size_t more = take({page_count}, spans + taken, count - taken, place).count;
-    if (more == 0) break;
-    taken += more;
-  }
-  return taken;
-}
-
-PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::size_t count,
-                                PagePlace& place) noexcept {
   using Growth = PageShard::Growth;
+  const PageRequest request{page_count, alignment_pages, which};
   PageShard& own = shard_for(place);
   const bool grows_first = has_one_shard() || (place.is_apart() && is_small());
   PageShard::Taken taken =
-      own.allocate(request, spans, count, own, grows_first ? Growth::kAny : Growth::kNone, &place);
+      own.allocate(request, own, grows_first ? Growth::kAny : Growth::kNone, &place);
   if (!taken.is_settled() && !has_one_shard()) [[unlikely]] {
-    taken = take_beside_own(request, spans, count, own, place);
+    taken = take_beside_own(request, own, place);
     if (!taken.is_settled() && !grows_first)
-      taken = own.allocate(request, spans, count, own, Growth::kAny, nullptr);
+      taken = own.allocate(request, own, Growth::kAny, nullptr);
   }
   look_after(taken, place);
-  return taken;
+  return taken.span;
 }
 
 /// Before more is held than was, idle pages of any shard are used. Clean ones of the own shard come
 /// sooner for a block whose shard may grow, and where other threads are at the idle ones and
 /// busy_others() says so.
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
-                                                                        Span** spans,
-                                                                        std::size_t count,
                                                                         PageShard& own,
                                                                         PagePlace& place) noexcept {
   using Growth = PageShard::Growth;
   const bool is_block = !place.is_apart();
   const auto take_clean = [&](Growth growth) {
     const PageRequest any{request.page_count, request.alignment_pages};
-    return own.allocate(any, spans, count, own, growth, &place);
+    return own.allocate(any, own, growth, &place);
   };
   if (is_block && may_grow(own, request.page_count)) {
     const PageShard::Taken clean = take_clean(Growth::kAny);
@@ -71,7 +52,7 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
   }
   const std::size_t idle = request.pages == Pages::kIdle ? request.page_count : 0;
   const auto take_of = [&](PageShard& shard) {
-    return shard.allocate(request, spans, count, own, Growth::kNone, nullptr);
+    return shard.allocate(request, own, Growth::kNone, nullptr);
   };
   PageShard::Taken taken = take_from_others(own, idle, busy_others(), take_of);
   if (!taken.is_settled() && taken.was_busy) {
@@ -81,7 +62,7 @@ PageShard::Taken PageHeap::take(const PageRequest& request, Span** spans, std::s
     }
     taken = take_from_others(own, idle, Busy::kWaitedFor, take_of);
   }
-  const bool is_visit = taken.count != 0 && !taken.was_given;
+  const bool is_visit = taken.span != nullptr && !taken.was_given;
   if (is_block && is_visit && pays_for_pages()) own.note_visit();
   return taken;
 }
@@ -95,21 +76,20 @@ bool PageHeap::may_grow(const PageShard& own, unsigned page_count) const noexcep
 
 Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept {
   PageShard& own = shard_for(place);
-  Span* span = nullptr;
-  PageShard::Taken taken = own.allocate_to_grow(page_count, Pages::kIdle, &span, own, &place);
+  PageShard::Taken taken = own.allocate_to_grow(page_count, Pages::kIdle, own, &place);
   if (!taken.is_settled() && !has_one_shard()) [[unlikely]]
-    taken = take_to_grow_beside_own(page_count, &span, own, place);
+    taken = take_to_grow_beside_own(page_count, own, place);
   look_after(taken, place);
-  return span;
+  return taken.span;
 }
 
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_to_grow_beside_own(
-    unsigned page_count, Span** span, PageShard& own, PagePlace& place) noexcept {
+    unsigned page_count, PageShard& own, PagePlace& place) noexcept {
   const std::size_t idle = PageShard::room_for(page_count);
   const PageShard::Taken taken = take_from_others(own, idle, busy_others(), [&](PageShard& shard) {
-    return shard.allocate_to_grow(page_count, Pages::kIdle, span, own, nullptr);
+    return shard.allocate_to_grow(page_count, Pages::kIdle, own, nullptr);
   });
-  return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, span, own, &place) : taken;
+  return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, own, &place) : taken;
 }
 
 /// What the other shards have, one after the other; a region that one of them gives is the thread's
@@ -140,8 +120,8 @@ PageShard::Taken PageHeap::take_from_others(PageShard& own, std::size_t idle, Bu
 }
 
 inline void PageHeap::look_after(const PageShard::Taken& taken, PagePlace& place) noexcept {
-  if (taken.awaits_touch != nullptr) [[unlikely]]
-    touch_huge_page(*taken.awaits_touch);
+  if (taken.awaits_touch) [[unlikely]]
+    touch_huge_page(*taken.span);
   if (place.has_met_enough()) [[unlikely]]
     move_on(place);
 }

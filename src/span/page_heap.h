@@ -84,12 +84,6 @@ class PageHeap {
   /// \returns  nullptr if there is no run that long, but for one that another thread is at
   Span* allocate_to_grow(unsigned page_count, PagePlace& place) noexcept;
 
-  /// Up to `count` such spans, of any pages, each aligned to a page.
-  /// \returns  how many
-  static constexpr std::size_t kMostAtOnce = 8;
-  std::size_t allocate_several(unsigned page_count, Span** spans, std::size_t count,
-                               PagePlace place = PagePlace(0)) noexcept;
-
   /// Takes back a span; the caller has cleared its class in the page map.
   /// \param is_clean  its pages went back to the kernel, and are not counted as held
   /// \param was  kIdle: the next decommit_unneeded() takes its pages for as unneeded as those that
@@ -257,8 +251,6 @@ class PageHeap {
     return *source_.map().region_of(span.start);
   }
   PageShard& make_shard_for(const PagePlace& place) noexcept;
-  PageShard::Taken take(const PageRequest& request, Span** spans, std::size_t count,
-                        PagePlace& place) noexcept;
   /// Whether more may be held than is needed so that threads do not meet.
   bool keeps_apart() const noexcept { return most_ > kFewShards && !limit().is_any(); }
   /// What is done about shards that another thread is at.
@@ -270,9 +262,9 @@ class PageHeap {
   /// Whether visits to other shards count, and clean pages are given for them.
   bool pays_for_pages() const noexcept { return keeps_apart() && !is_small(); }
   bool may_grow(const PageShard& own, unsigned page_count) const noexcept;
-  PageShard::Taken take_beside_own(const PageRequest& request, Span** spans, std::size_t count,
-                                   PageShard& own, PagePlace& place) noexcept;
-  PageShard::Taken take_to_grow_beside_own(unsigned page_count, Span** span, PageShard& own,
+  PageShard::Taken take_beside_own(const PageRequest& request, PageShard& own,
+                                   PagePlace& place) noexcept;
+  PageShard::Taken take_to_grow_beside_own(unsigned page_count, PageShard& own,
                                            PagePlace& place) noexcept;
   template <typename Take>
   PageShard::Taken take_from_others(PageShard& own, std::size_t idle, Busy busy,

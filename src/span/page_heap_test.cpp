@@ -92,25 +92,6 @@ TEST_F(PageHeapTest, SplitsARegionIntoSinglePagesBeforeItTakesAnother) {
   EXPECT_EQ(regions(), 2u);
 }
 
-TEST_F(PageHeapTest, GivesSeveralSpansAtOnce) {
-  Span* spans[PageHeap::kMostAtOnce];
-  std::set<Span*> all;
-  for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(heap.allocate_several(3, spans, 8), 8u);
-    for (Span* span : spans) {
-      EXPECT_EQ(span->page_count, 3u);
-      EXPECT_TRUE(all.insert(span).second);
-    }
-    heap.check_invariants();
-  }
-  EXPECT_EQ(heap.used_pages(), 3u * all.size());
-  pages.refuse_from_call(1);
-  std::size_t left = 0;
-  while (const std::size_t given = heap.allocate_several(3, spans, 8)) left += given;
-  EXPECT_EQ(heap.used_pages(), 3 * (all.size() + left)) << "as many as there are";
-  pages.refuse_nothing();
-}
-
 /// The kernel makes one mapping of two that touch, and waits for the page faults in the first one.
 TEST_F(PageHeapTest, NoChunkTouchesAnother) {
   std::set<char*> regions;
@@ -427,12 +408,10 @@ TEST_F(PageHeapTest, WhereEarlierRegionsAreHardlyTouchedNewOnesGetSmallPages) {
 TEST_F(PageHeapTest, AfterASlowHugePageSomeRegionsGetSmallOnes) {
   FakePageSource other_pages;
   FakeAddressSpace other(other_pages, HugePages::kAuto);
-  // Of the next regions that begin, one by one or several at once.
+  // Of the next regions that begin.
   const auto count_huge = [&](std::size_t regions) {
     const std::size_t before = other.heap.statistics().huge_regions;
-    for (; regions > 8; --regions) EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
-    Span* spans[8];
-    EXPECT_EQ(other.heap.allocate_several(kPagesPerRegion, spans, regions), regions);
+    for (; regions != 0; --regions) EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
     return other.heap.statistics().huge_regions - before;
   };
   const auto touched = [&] { return other_pages.calls(FakePageSource::kTouch); };

@@ -52,40 +52,27 @@ PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
 
 }  // namespace
 
-PageShard::Taken PageShard::allocate(const PageRequest& request, Span** spans, std::size_t count,
-                                     PageShard& user, Growth growth, PagePlace* asks) noexcept {
-  Taken taken;
+PageShard::Taken PageShard::allocate(const PageRequest& request, PageShard& user, Growth growth,
+                                     PagePlace* asks) noexcept {
   // A heap that grows asks for idle pages first: where there are none, without the lock.
-  if (request.pages == PageRequest::Pages::kIdle && idle_pages() < request.page_count) return taken;
+  if (request.pages == PageRequest::Pages::kIdle && idle_pages() < request.page_count) return {};
   const PageMask positions = aligned_positions(request.alignment_pages);
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);
   if (!kept_.is_empty() && (request.page_count != 1 || !keeps_runs_whole())) merge_kept();
-  while (taken.count < count && !taken.is_refused) {
-    Region* region = find_region(request, positions);
-    const bool may_grow = growth == Growth::kAny || (growth == Growth::kFirst && !has_grown_);
-    if (region == nullptr && may_grow && request.pages == PageRequest::Pages::kAny) region = grow();
-    if (region == nullptr) break;
-    if (&user != this && region->is_free()) {
-      if (taken.count != 0) {  // the next call gives it away
-        list(*region);
-        break;
-      }
-      taken.was_given = give_away(*region, user);
-      if (taken.was_given) break;
-    }
-    take_span(*region, request.page_count, positions, taken, spans);
-  }
-  return taken;
+  Region* region = find_region(request, positions);
+  const bool may_grow = growth == Growth::kAny || (growth == Growth::kFirst && !has_grown_);
+  if (region == nullptr && may_grow && request.pages == PageRequest::Pages::kAny) region = grow();
+  if (region == nullptr) return {};
+  if (&user != this && region->is_free() && give_away(*region, user)) return {.was_given = true};
+  return take_span(*region, request.page_count, positions);
 }
 
 PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::Pages pages,
-                                             Span** span, PageShard& user,
-                                             PagePlace* asks) noexcept {
-  Taken taken;
+                                             PageShard& user, PagePlace* asks) noexcept {
   const bool is_any = pages == PageRequest::Pages::kAny;
   const unsigned room = room_for(page_count);
-  if (!is_any && idle_pages() < room) return taken;
+  if (!is_any && idle_pages() < room) return {};
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);
   const PageRequest request{room, 1, pages};
@@ -95,19 +82,15 @@ PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::P
     region = find_region(request, ~PageMask{0});
   }
   if (region == nullptr && is_any && !has_grown_) region = grow();
-  if (region == nullptr) return taken;
-  if (&user != this && region->is_free() && give_away(*region, user)) {
-    taken.was_given = true;
-    return taken;
-  }
+  if (region == nullptr) return {};
+  if (&user != this && region->is_free() && give_away(*region, user)) return {.was_given = true};
   const PageMask free = is_any ? region->free_pages : region->idle_pages();
   const auto first = static_cast<unsigned>(std::countr_zero(run_starts(free, room)));
   const auto length = static_cast<unsigned>(std::countr_one(free >> first));
   const bool is_shared = first != 0 && region->head_of_page[first - 1] != Region::kNoSpan &&
                          source_.map().class_of(region->start + (first - 1) * kPageBytes) == 0;
   const unsigned skipped = is_shared ? (length - page_count) / 2 : 0;
-  take_span(*region, page_count, PageMask{1} << (first + skipped), taken, span);
-  return taken;
+  return take_span(*region, page_count, PageMask{1} << (first + skipped));
 }
 
 /// Where a huge page is more than the hard limit leaves, small ones may fit.
@@ -129,8 +112,8 @@ bool PageShard::try_hold(const Region& region, PageMask touched) noexcept {
 
 /// Takes pages of an unlisted region, and lists it.
 /// \pre  it has a run of so many that begins at one of `positions`
-void PageShard::take_span(Region& region, unsigned page_count, PageMask positions, Taken& taken,
-                          Span** spans) noexcept {
+PageShard::Taken PageShard::take_span(Region& region, unsigned page_count,
+                                      PageMask positions) noexcept {
   PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
   if (starts == 0) starts = run_starts(region.free_pages, page_count) & positions;
   STRATA_DCHECK(starts != 0);
@@ -140,8 +123,7 @@ void PageShard::take_span(Region& region, unsigned page_count, PageMask position
   const PageMask touched = pages_touched_with(region, mask);
   if (!try_hold(region, touched)) {
     list(region);
-    taken.is_refused = true;
-    return;
+    return {.is_refused = true};
   }
 
   Span& span = region.spans[first];
@@ -155,8 +137,7 @@ void PageShard::take_span(Region& region, unsigned page_count, PageMask position
   span.is_zero = (region.dirty_pages & mask) == 0;
   mark_used(region, mask, touched);
   region.set_heads(first, page_count, first);
-  if (region.awaits_touch && region.is_backed_whole()) taken.awaits_touch = &span;
-  spans[taken.count++] = &span;
+  return {.span = &span, .awaits_touch = region.awaits_touch && region.is_backed_whole()};
 }
 
 Region* PageShard::grow() noexcept {

@@ -58,14 +58,13 @@ class alignas(detail::kCacheLineBytes) PageShard {
   PageShard& operator=(const PageShard&) = delete;
 
   struct Taken {
-    std::size_t count = 0;
-    bool is_refused = false;  ///< there are such pages, but the limit forbids it
-    bool was_given = false;   ///< a free region with such pages is the user's now
-    bool was_busy = false;    ///< other threads were at shards that may have such pages
-    /// The first touch of this one may back its region by a huge page; or nullptr.
-    Span* awaits_touch = nullptr;
+    Span* span = nullptr;
+    bool is_refused = false;    ///< there are such pages, but the limit forbids it
+    bool was_given = false;     ///< a free region with such pages is the user's now
+    bool was_busy = false;      ///< other threads were at shards that may have such pages
+    bool awaits_touch = false;  ///< the span's first touch may back its region by a huge page
 
-    bool is_settled() const noexcept { return count != 0 || is_refused; }
+    bool is_settled() const noexcept { return span != nullptr || is_refused; }
   };
   /// How many new regions a shard may get for what it allocates.
   enum class Growth : std::uint8_t {
@@ -73,19 +72,19 @@ class alignas(detail::kCacheLineBytes) PageShard {
     kFirst,  ///< one, if it has not got any so far
     kAny,
   };
-  /// Up to `count` spans. Another shard gets all of a free region, unless a thread is at that one.
+  /// A span. Another shard gets all of a free region instead, unless a thread is at that one.
   /// \param user    the shard that the spans are for
   /// \param growth  where this one is the user
   /// \param asks    the thread's, to be compared with that of who asked before; nullptr: none
-  Taken allocate(const PageRequest& request, Span** spans, std::size_t count, PageShard& user,
-                 Growth growth, PagePlace* asks) noexcept;
+  Taken allocate(const PageRequest& request, PageShard& user, Growth growth,
+                 PagePlace* asks) noexcept;
   /// How long a run is to be for a span of so many pages that is likely to grow.
   static constexpr unsigned room_for(unsigned page_count) noexcept {
     return std::min(kRoomTimes * page_count, kPagesPerRegion);
   }
   /// A span in the middle of such a run, as PageHeap's. Of any pages, those of a first region, too.
-  Taken allocate_to_grow(unsigned page_count, PageRequest::Pages pages, Span** span,
-                         PageShard& user, PagePlace* asks) noexcept;
+  Taken allocate_to_grow(unsigned page_count, PageRequest::Pages pages, PageShard& user,
+                         PagePlace* asks) noexcept;
   /// One that is kept.
   /// \returns  nullptr if there is none
   Span* allocate_kept(unsigned page_count, PagePlace& asks) noexcept;
@@ -168,8 +167,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }
 
  private:
-  void take_span(Region& region, unsigned page_count, PageMask positions, Taken& taken,
-                 Span** spans) noexcept STRATA_REQUIRES(lock_);
+  Taken take_span(Region& region, unsigned page_count, PageMask positions) noexcept
+      STRATA_REQUIRES(lock_);
   Region* find_region(const PageRequest& request, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
   Region* find_idle_region(unsigned count, PageMask positions) noexcept STRATA_REQUIRES(lock_);

@@ -125,8 +125,8 @@ TEST(PageShard, WhoSumsUpSeesWholeShardsAsTheyCome) {
         return;
       }
       for (unsigned i = 1; i < kShards; ++i) {
-        Span* span = nullptr;
-        EXPECT_EQ(heap.allocate_several(1, &span, 1, PagePlace(i)), 1u);
+        PagePlace place(i);
+        EXPECT_NE(heap.allocate(1, 1, Pages::kAny, place), nullptr);
       }
       is_over.store(true, std::memory_order_relaxed);
     });
@@ -137,11 +137,9 @@ TEST_F(PageShardTest, SpansOfTwoShardsShareNoRegionAsTheHeapGrows) {
   std::set<const Region*> of_first;
   std::set<const Region*> of_second;
   for (unsigned i = 0; i < 2 * kPagesPerRegion; ++i) {
-    Span* span = nullptr;
-    ASSERT_EQ(heap.allocate_several(1, &span, 1, PagePlace(0)), 1u);
-    of_first.insert(&region_of(*span));
-    ASSERT_EQ(heap.allocate_several(1, &span, 1, PagePlace(1)), 1u);
-    of_second.insert(&region_of(*span));
+    PagePlace places[] = {PagePlace(0), PagePlace(1)};
+    of_first.insert(&region_of(*heap.allocate(1, 1, Pages::kAny, places[0])));
+    of_second.insert(&region_of(*heap.allocate(1, 1, Pages::kAny, places[1])));
   }
   EXPECT_EQ(of_first.size(), 2u);
   EXPECT_EQ(of_second.size(), 2u);
@@ -250,8 +248,8 @@ TEST_F(PageShardTest, InALargeHeapAnyPagesOfOthersAreUsedBeforeItGrows) {
   for (std::size_t i = 0; i < spans.size(); i += 2) heap.deallocate(*spans[i]);
   heap.decommit(~std::size_t{0});
   const std::size_t before = regions();
-  Span* of_first[4];
-  EXPECT_EQ(heap.allocate_several(kHalf, of_first, 4, PagePlace(0)), 4u);
+  PagePlace place(0);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(heap.allocate(kHalf, 1, Pages::kAny, place), nullptr);
   EXPECT_EQ(regions(), before);
 }
 
@@ -466,21 +464,19 @@ struct TwoShards : ::testing::Test {
 
   /// A span of a shard for the shard's own use.
   static Span* give(PageShard& shard, unsigned page_count) {
-    Span* span = nullptr;
-    EXPECT_EQ(shard.allocate({page_count}, &span, 1, shard, PageShard::Growth::kAny, nullptr).count,
-              1u);
+    Span* const span = shard.allocate({page_count}, shard, PageShard::Growth::kAny, nullptr).span;
+    EXPECT_NE(span, nullptr);
     return span;
   }
   /// What `mine` gets of another.
-  PageShard::Taken ask_for(PageShard& shard, unsigned page_count, std::size_t count = 1) {
-    Span* spans[2];
-    return shard.allocate({page_count}, spans, count, mine, PageShard::Growth::kNone, nullptr);
+  PageShard::Taken ask_for(PageShard& shard, unsigned page_count) {
+    return shard.allocate({page_count}, mine, PageShard::Growth::kNone, nullptr);
   }
   /// What it gets while another thread is at `mine`.
-  PageShard::Taken ask_while_busy(unsigned page_count, std::size_t count) {
+  PageShard::Taken ask_while_busy(unsigned page_count) {
     PageShard::Taken taken;
     LockGuard guard(mine.lock());
-    std::thread([&] { taken = ask_for(theirs, page_count, count); }).join();
+    std::thread([&] { taken = ask_for(theirs, page_count); }).join();
     return taken;
   }
 };
@@ -501,21 +497,10 @@ TEST_F(TwoShards, ARegionStaysWhereTheOtherShardIsBusy) {
   Span* const freed = give(theirs, 3);
   Region& region = *space.map.region_of(freed->start);
   theirs.deallocate(*freed, false, Was::kInUse);
-  const PageShard::Taken taken = ask_while_busy(3, 1);
-  EXPECT_EQ(taken.count, 1u);
+  const PageShard::Taken taken = ask_while_busy(3);
+  EXPECT_NE(taken.span, nullptr);
   EXPECT_FALSE(taken.was_given);
   EXPECT_EQ(region.shard, 1u);
-}
-
-/// Who gets a region asks again in its own shard, and would forget the spans.
-TEST_F(TwoShards, NoRegionIsGivenBesideSpansOfAnother) {
-  give(theirs, 31);
-  Span* const freed = give(theirs, 32);
-  theirs.deallocate(*freed, false, Was::kInUse);
-  const PageShard::Taken taken = ask_while_busy(1, 2);
-  EXPECT_EQ(taken.count, 1u);
-  EXPECT_FALSE(taken.was_given);
-  EXPECT_TRUE(ask_for(theirs, 1).was_given);
 }
 
 TEST_F(TwoShards, ASecondFreeIsNoticedAfterTheRegionHasMoved) {

@@ -13,17 +13,6 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which, PagePlace p
   return span != nullptr && begin(*span, size_class) ? span : nullptr;
 }
 
-std::size_t SpanSource::create(unsigned size_class, Span** spans, std::size_t count,
-                               PagePlace place) noexcept {
-  const std::size_t allocated =
-      page_heap_.allocate_several(span_pages_of(size_class), spans, count, place);
-  std::size_t created = 0;
-  for (std::size_t i = 0; i < allocated; ++i) {
-    if (begin(*spans[i], size_class)) spans[created++] = spans[i];
-  }
-  return created;
-}
-
 /// Cuts new pages into objects.
 /// \returns  false when out of memory: the pages went back
 bool SpanSource::begin(Span& span, unsigned size_class) noexcept {

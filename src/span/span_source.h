@@ -116,11 +116,6 @@ class SpanSource {
   /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny,
                PagePlace place = PagePlace(0)) noexcept;
-  /// The same for up to `count`, of any pages.
-  /// \returns  how many
-  /// \pre      count <= PageHeap::kMostAtOnce
-  std::size_t create(unsigned size_class, Span** spans, std::size_t count,
-                     PagePlace place = PagePlace(0)) noexcept;
 
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span, Was was = Was::kInUse) noexcept;
