@@ -106,7 +106,8 @@ class HugeHeap {
 
   /// Releases as many idle bytes as are held more than before, or are about to be, or all there
   /// are: what is kept, then pages of the page heap.
-  /// \cost  two loads where nothing is idle; a system call for each range and run of pages
+  /// \returns  bytes
+  /// \cost     two loads where nothing is idle; a system call for each range and run of pages
   std::size_t exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept;
 
   /// Unmaps all that is live or kept. It can be used again.
