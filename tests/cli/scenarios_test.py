@@ -8,9 +8,11 @@ STRATA_CLI_SANITIZER where the program is instrumented.
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 CELL = os.environ["STRATA_CELL_BIN"]
@@ -193,6 +195,68 @@ class FaultyAllocators(unittest.TestCase):
             self.assertEqual(digest(1), digest(1), scenario)
             if scenario not in fixed:
                 self.assertNotEqual(digest(1), digest(2), scenario)
+
+
+class Processes(unittest.TestCase):
+    OPTIONS = ("--workers=processes", "--batch=50")
+
+    def test_each_does_its_part_and_all_are_counted(self):
+        for count in (1, 3):
+            report = run("scale", *self.OPTIONS, f"--threads={count}", ops=120_000)
+            self.assertEqual((report.done.returncode, report.verdict, report.is_whole), (0, None, True),
+                             report.done.stdout + report.done.stderr)
+            self.assertGreaterEqual(report.metrics["ops"], 120_000)
+            self.assertGreater(report.served[0], report.metrics["ops"])  # the first batches, too
+            self.assertEqual(report.served[1], 0)
+            cores = min(count, len(os.sched_getaffinity(0)))
+            self.assertGreaterEqual(report.metrics["core_ns_per_op"] * 1.0001,
+                                    cores * 1e9 / report.metrics["ops_per_s"])
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's malloc cannot be replaced")
+    def test_what_one_of_them_finds_is_the_verdict(self):
+        report = run("scale", *self.OPTIONS, "--threads=2", fault="overlaps", ops=100_000)
+        self.assertEqual((report.done.returncode, report.verdict and report.verdict[0]), (0, "broken"))
+        refused = run("scale", *self.OPTIONS, "--threads=2", fault="refuses", ops=100_000)
+        self.assertTrue(refused.is_whole, refused.done.stderr)
+        self.assertGreater(refused.served[1], 0)
+
+    def begin(self):
+        """A load without an end, and the numbers of its processes once all are there."""
+        words = [CELL, "scale", *self.OPTIONS, "--threads=3", "--seconds=100", "--sample-rate=0"]
+        cell = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(cell.kill)
+        children = pathlib.Path(f"/proc/{cell.pid}/task/{cell.pid}/children")
+        while len(children.read_text().split()) < 3:
+            self.assertIsNone(cell.poll())
+        return cell, [int(child) for child in children.read_text().split()]
+
+    def test_a_crash_of_one_is_the_end_of_all(self):
+        cell, copies = self.begin()
+        os.kill(copies[1], signal.SIGSEGV)
+        self.assertEqual(cell.wait(timeout=60), -signal.SIGSEGV)
+        self.assert_gone(copies)
+
+    def test_none_outlives_the_cell(self):
+        cell, copies = self.begin()
+        cell.kill()
+        cell.wait(timeout=60)
+        self.assert_gone(copies)
+
+    def assert_gone(self, processes):
+        deadline = time.monotonic() + 60
+        for process in processes:
+            while is_running(process):
+                self.assertLess(time.monotonic(), deadline, "it lives on")
+                time.sleep(0.01)
+
+
+def is_running(process):
+    """Whether it is there, and no zombie that someone else has to bury."""
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 class Queue(unittest.TestCase):

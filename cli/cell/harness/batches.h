@@ -11,6 +11,7 @@
 
 #include "harness/cell.h"
 #include "harness/probe.h"
+#include "harness/processes.h"
 
 namespace strata::cell {
 
@@ -149,6 +150,53 @@ void run_batches(
   }
   report_batches(cell, times);
   tell_more();
+  cell.finish();
+}
+
+/// The same with a process for each lane, which shares no memory with the others: what they take
+/// longer than one alone, the machine takes. There are no latencies, and what is seen of memory is
+/// that of the first.
+template <typename MakeLane>
+void run_batches_in_processes(Cell& cell, MakeLane make_lane) {
+  struct Outcome {
+    BatchTimes times;
+    std::uint64_t allocations;
+    std::uint64_t frees;
+    std::uint64_t failed_allocations;
+  };
+  const int count = cell.threads();
+  OwnMemory<Outcome, Owner::kCopies> outcomes(static_cast<std::size_t>(count));
+  Processes copies;
+  copies.start(count, [&](int i) {
+    cell.continue_as_copy(i);
+    Worker& worker = cell.worker(i);
+    auto lane = make_lane(worker);
+    copies.arrive_and_wait();
+    cell.start_clock();
+    const BatchTimes times = detail::run_lane(cell, worker, lane);
+    copies.arrive_and_wait();
+    detail::drain(lane, worker);
+    outcomes[static_cast<std::size_t>(i)] = {times, worker.allocations, worker.frees,
+                                             worker.failed_allocations};
+    copies.arrive_and_wait();
+  });
+  copies.wait_for_all();
+  cell.begin_load();
+  copies.open_gate();
+  copies.wait_for_all();
+  cell.end_load();
+  copies.open_gate();
+  copies.wait_for_all();
+
+  std::vector<BatchTimes> times;
+  for (int i = 0; i < count; ++i) {
+    const Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
+    times.push_back(outcome.times);
+    cell.worker(i).allocations = outcome.allocations;
+    cell.worker(i).frees = outcome.frees;
+    cell.worker(i).failed_allocations = outcome.failed_allocations;
+  }
+  report_batches(cell, times);
   cell.finish();
 }
 

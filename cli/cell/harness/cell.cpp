@@ -134,7 +134,15 @@ void Cell::rest(Phase phase) {
 void Cell::begin_load() {
   rest(Phase::kReady);
   if (board_ != nullptr) board_->phase.store(Phase::kLoad, std::memory_order_release);
-  began_s_ = now_s();
+  start_clock();
+}
+
+void Cell::continue_as_copy(int worker) noexcept {
+  if (worker > 0) {
+    table_bytes = &table_bytes_without_board;
+  } else if (board_ != nullptr) {
+    board_->process.store(::getpid(), std::memory_order_relaxed);
+  }
 }
 
 void Cell::end_load() {

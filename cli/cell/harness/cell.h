@@ -93,6 +93,10 @@ class Cell {
 
   /// Rests until the process was looked at; then the seconds run.
   void begin_load();
+  /// The seconds of this process, a copy of the one that began the load, run from now on.
+  void start_clock() noexcept { began_s_ = now_s(); }
+  /// Of this process, a copy, comes a worker's part of the load. Seen from outside is the first.
+  void continue_as_copy(int worker) noexcept;
   /// True once the seconds, or this share of them, have passed; never true in a load that --ops
   /// alone bounds.
   /// \threads  Any.

@@ -21,6 +21,7 @@ inline std::atomic<std::uint64_t>* table_bytes = &table_bytes_without_board;
 enum class Owner {
   kHarness,    ///< a table: resident from the start, not counted as memory of the contender
   kContender,  ///< the storage of a pool: resident as it is used, counted
+  kCopies,     ///< what copies of this process write for it; not counted
 };
 
 /// Fresh pages of the kernel, all zero, which neither come from the measured allocator nor lie
@@ -38,8 +39,9 @@ class OwnMemory {
   explicit OwnMemory(std::size_t count) : count_(count) {
     if (count == 0) return;
     constexpr int kPopulate = kOwner == Owner::kHarness ? MAP_POPULATE : 0;
+    constexpr int kSharing = kOwner == Owner::kCopies ? MAP_SHARED : MAP_PRIVATE;
     void* pages = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | kPopulate, -1, 0);
+                         kSharing | MAP_ANONYMOUS | MAP_NORESERVE | kPopulate, -1, 0);
     if (pages == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<T*>(pages);
     if (kOwner == Owner::kHarness) {

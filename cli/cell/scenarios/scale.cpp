@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "scenarios/run_lanes.h"
+#include "contenders/in_process.h"
+#include "harness/batches.h"
 
 /// \file  Does an allocator scale? Each thread allocates a batch of equal blocks, touches them, and
 /// frees them, over and over, and shares nothing with the others: what it loses against one thread
@@ -75,8 +76,14 @@ void scale(Cell& cell) {
   needs.live_blocks = plan.batch * static_cast<std::size_t>(cell.threads());
   needs.threads = cell.threads();
   needs.is_freed_at_once = true;
-  run_lanes<kFits>(cell, needs,
-                   [&](auto& memory, Worker& worker) { return Lane(plan, memory, worker); });
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    auto make_lane = [&](Worker& worker) { return Lane(plan, memory, worker); };
+    if (cell.text("workers") == "processes") {
+      run_batches_in_processes(cell, make_lane);
+    } else {
+      run_batches(cell, make_lane);
+    }
+  });
 }
 
 const Registration<scale> kScale({
@@ -90,6 +97,9 @@ const Registration<scale> kScale({
             Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
             Option::choice("order", "fifo", {"fifo", "lifo", "random"},
                            "the first block is freed first, or last, or they go in random order"),
+            Option::choice("workers", "threads", {"threads", "processes"},
+                           "threads of one process, or as many processes, which share no memory: "
+                           "what these lose, the machine takes"),
         },
     .shown = {"core_ns_per_op", "ops_per_s", "peak_rss_bytes"},
 });
