@@ -49,8 +49,7 @@ bool handle_signal(int signal, void (*handler)(int)) noexcept {
   const bool is_free = is_usable(signal) && exchange_signal_action(signal, nullptr, &now) &&
                        ((now.sa_flags & SA_SIGINFO) == 0 &&
                         (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN));
-  const bool is_ours = is_free && exchange_signal_action(signal, &ours, nullptr);
-  return is_ours;
+  return is_free && exchange_signal_action(signal, &ours, nullptr);
 }
 
 void let_in_signal(int signal) noexcept {

@@ -84,9 +84,6 @@ std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uint
   return kept;
 }
 
-/// A frame, as its rule needs it.
-using Frame = StackPlace;
-
 /// A word of this thread's stack, whichever function's it is.
 __attribute__((no_sanitize("address"), no_sanitize("thread"))) inline std::uintptr_t word_at(
     std::uintptr_t address) noexcept {
@@ -134,7 +131,7 @@ constexpr std::uintptr_t words(std::int16_t count) noexcept {
 /// Goes to the caller. What is read lies in the stack from the frame's sp up: it is in use, as long
 /// as the rule is true; and if it is not, it is not far away.
 /// \returns  False if what the rule says cannot be
-bool step(Frame& frame, FrameRule rule) noexcept {
+bool step(StackPlace& frame, FrameRule rule) noexcept {
   constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
   const auto is_near = [&](std::uintptr_t address) {
     return address - frame.sp <= kMaxFrameBytes && address % kWord == 0;
@@ -164,7 +161,7 @@ class TrailKeeper {
  public:
   explicit TrailKeeper(StackTrail* trail) noexcept : trail_(trail) {}
 
-  void note(FrameRule rule, const Frame& before, const Frame& after) noexcept {
+  void note(FrameRule rule, const StackPlace& before, const StackPlace& after) noexcept {
     if (trail_ == nullptr) return;
     if (rule.kind != FrameRule::Kind::kFromStack) need_frame_pointer();
     if (rule.kind == FrameRule::Kind::kFromSaved) add(before.fp + words(rule.cfa_words));
@@ -211,7 +208,7 @@ bool is_in_unwinder(std::uintptr_t pc) noexcept {
 }
 
 /// Follows rules as far as there are any.
-Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
+Walk walk_noting(StackPlace frame, std::uintptr_t* all, std::size_t capacity,
                  TrailKeeper& trail) noexcept {
   Search search = Search::kAny;
   for (std::size_t count = 0;;) {
@@ -225,7 +222,7 @@ Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
     const FrameRule rule = rule_for(frame.pc, search);
     if (rule.kind == FrameRule::Kind::kOutermost) return ended(true);
     if (rule.kind == FrameRule::Kind::kUnknown) return ended(false);
-    const Frame before = frame;
+    const StackPlace before = frame;
     if (!step(frame, rule)) {
       g_rules.note(before.pc, {});
       return ended(false);
@@ -234,7 +231,7 @@ Walk walk_noting(Frame frame, std::uintptr_t* all, std::size_t capacity,
   }
 }
 
-Walk walk(const Frame& frame, std::uintptr_t* all, std::size_t capacity,
+Walk walk(const StackPlace& frame, std::uintptr_t* all, std::size_t capacity,
           StackTrail* trail) noexcept {
   TrailKeeper keeper(trail);
   const Walk walked = walk_noting(frame, all, capacity, keeper);
@@ -318,8 +315,9 @@ namespace {
 
 /// The unwinder's stack in place of what a walk has found, which is compared with it. Apart: most
 /// walks need none of its stack, 2 KiB.
-[[gnu::noinline]] std::size_t unwind_instead(const Frame& caller, Walk walked, std::uintptr_t* all,
-                                             std::size_t wanted, StackTrail* trail) noexcept {
+[[gnu::noinline]] std::size_t unwind_instead(const StackPlace& caller, Walk walked,
+                                             std::uintptr_t* all, std::size_t wanted,
+                                             StackTrail* trail) noexcept {
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(caller.pc, truth, wanted);
   // Where a rule is out of date, what follows mostly is no return address, and ends the walk.
@@ -335,7 +333,7 @@ namespace {
 
 /// The walk from `caller` on, or the unwinder's stack where that does not come to an end; compared
 /// from time to time.
-std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t wanted,
+std::size_t walk_or_unwind(const StackPlace& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
   if (walked.meets_unwinder || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
@@ -351,7 +349,7 @@ std::size_t walk_or_unwind(const Frame& caller, std::uintptr_t* all, std::size_t
 
 [[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
   if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
-  const Frame caller = caller_place();
+  const StackPlace caller = caller_place();
   std::uintptr_t all[kMaxFrames];
   const std::size_t found = walk_or_unwind(caller, all, wanted_for(capacity), nullptr);
   return keep_callers(all, found, frames, capacity);
