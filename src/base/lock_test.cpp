@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include <type_traits>
 
 #include "base/run_together_test.h"
+#include "os/child_in_test.h"
 
 // Some of these tests break on purpose the rules by which Clang checks locks.
 #if defined(__clang__)
@@ -154,16 +154,12 @@ TEST(LocksInFork, AreHeldUntilItEndsAndFreeInBothProcessesThen) {
     LocksInFork::hold(taken);
     EXPECT_TRUE(tried.is_held() && taken.is_held());
     std::thread([&] { EXPECT_FALSE(tried.try_lock()); }).join();
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = os::status_in_child([&] {
       LocksInFork::begin_child();
       const bool was_free = !tried.is_held() && !taken.is_held() && tried.try_lock();
       taken.lock();
-      _exit(was_free && tried.is_held() && taken.is_held() ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+      return was_free && tried.is_held() && taken.is_held() ? 0 : 1;
+    });
     EXPECT_EQ(status, 0);
     EXPECT_TRUE(tried.is_held() && taken.is_held());
     LocksInFork::end_in_parent();

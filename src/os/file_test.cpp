@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "os/process.h"
 #include "os/resources.h"
@@ -286,15 +286,12 @@ TEST(FindMapping, KnowsWhatIsMappedWhenTheFirstThreadHasEnded) {
   GTEST_SKIP();
 #endif
   if (kIsEmulated) GTEST_SKIP() << "the emulator knows the maps by another name only";
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = status_in_child([&] {
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, look_without_first_thread, nullptr) != 0) _exit(2);
-    syscall(SYS_exit, 0);  // of this thread, without the exit handlers that pthread_exit() may run
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (pthread_create(&thread, nullptr, look_without_first_thread, nullptr) != 0) return 2;
+    // Of this thread, without the exit handlers that pthread_exit() may run.
+    return static_cast<int>(syscall(SYS_exit, 0));
+  });
   EXPECT_EQ(status, 0);
 }
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <thread>
 
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "os/wait.h"
 
@@ -179,52 +180,41 @@ TEST(HelperThread, GoesOnWhileAThreadOfTheProgramStartsOthers) {
 #ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
   GTEST_SKIP();
 #endif
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = status_in_child([&] {
     HelperThread::reset_after_fork();
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, start_helpers, nullptr) != 0) _exit(2);
+    if (pthread_create(&thread, nullptr, start_helpers, nullptr) != 0) return 2;
     HelperThread::note_end();
-    syscall(SYS_exit, 0);  // of this thread, without the exit handlers that pthread_exit() may run
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    // Of this thread, without the exit handlers that pthread_exit() may run.
+    return static_cast<int>(syscall(SYS_exit, 0));
+  });
   EXPECT_EQ(status, 0);
 }
 
 TEST(HelperThread, DoesNotWaitForEverWhereItCannotSeeWhoIsLeft) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
   constexpr int kIsRefused = 77;
-  if (child == 0) {
+  const int status = status_in_child([&] {
     HelperThread::reset_after_fork();
     unshare(CLONE_NEWUSER);  // then anyone may change the root, if the system lets anyone do this
-    if (chroot(::testing::TempDir().c_str()) != 0) _exit(kIsRefused);  // where no /proc is
+    if (chroot(::testing::TempDir().c_str()) != 0) return kIsRefused;  // where no /proc is
     HelperThread::note_end();
     const std::atomic<std::uint32_t> never_changes{0};
-    if (!HelperThread::wait(never_changes, 0, 1)) _exit(2);  // which has an end
-    _exit(HelperThread::wait_for_change(never_changes, 0) ? 1 : 0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (!HelperThread::wait(never_changes, 0, 1)) return 2;  // which has an end
+    return HelperThread::wait_for_change(never_changes, 0) ? 1 : 0;
+  });
   if (WIFEXITED(status) && WEXITSTATUS(status) == kIsRefused) GTEST_SKIP() << "no other root";
   EXPECT_EQ(status, 0);
 }
 
 TEST(HelperThread, GoesOnWhereItCannotSeeForAWhileWhoIsLeft) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = status_in_child([&] {
     HelperThread::reset_after_fork();
     const rlimit no_files{};
-    if (setrlimit(RLIMIT_NOFILE, &no_files) != 0) _exit(2);
+    if (setrlimit(RLIMIT_NOFILE, &no_files) != 0) return 2;
     HelperThread::note_end();
     const std::atomic<std::uint32_t> never_changes{0};
-    _exit(HelperThread::wait_for_change(never_changes, 0) ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return HelperThread::wait_for_change(never_changes, 0) ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "os/access_test.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 
 namespace strata::os {
@@ -246,8 +247,7 @@ TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
   ASSERT_NE(by_turns.start, nullptr);
   by_turns.decommit_each();  // from now on it is known that the kernel has the call
   std::memset(by_turns.start, 'x', by_turns.bytes);
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = status_in_child([&] {
     constexpr unsigned kProcessMadvise = 440;
     sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -258,13 +258,10 @@ TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
     const sock_fprog filter = {sizeof rules / sizeof rules[0], rules};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
-      _exit(2);
+      return 2;
     by_turns.decommit_each();
-    _exit(by_turns.are_zero() ? 0 : 1);
-  }
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return by_turns.are_zero() ? 0 : 1;
+  });
   ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no filter may be set here";
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "os/child_in_test.h"
 #include "os/output.h"
 
 namespace strata::os {
@@ -41,12 +41,7 @@ TEST(Process, RunsTheForkHandlersOnTheirSides) {
                              [] { fork_trace() += "child"; });
   ASSERT_TRUE(registered);
   fork_trace().clear();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) _exit(fork_trace() == "before child" ? 0 : 1);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_in_child([] { return fork_trace() == "before child" ? 0 : 1; }), 0);
   EXPECT_EQ(fork_trace(), "before parent");
 }
 

@@ -1,6 +1,4 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/child_in_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
 #include "span/page_heap.h"
@@ -249,17 +248,15 @@ class ForkingPageSource : public FakePageSource {
   bool decommit(void* address, std::size_t bytes) noexcept override {
     PageHeap* const used = std::exchange(heap, nullptr);
     if (used == nullptr) return FakePageSource::decommit(address, bytes);
-    const pid_t child = fork();
-    if (child == 0) {
+    status = os::status_in_child([&] {
       used->check_invariants();
       Span* const span = used->allocate(3);
-      if (span == nullptr) _exit(1);
+      if (span == nullptr) return 1;
       used->deallocate(*span);
       used->decommit(kAll);
       used->check_invariants();
-      _exit(used->statistics().used_pages == bytes / kPageBytes ? 0 : 2);
-    }
-    EXPECT_EQ(waitpid(child, &status, 0), child);
+      return used->statistics().used_pages == bytes / kPageBytes ? 0 : 2;
+    });
     return FakePageSource::decommit(address, bytes);
   }
   PageHeap* heap = nullptr;
