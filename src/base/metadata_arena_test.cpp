@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <latch>
 #include <map>
 #include <set>
-#include <thread>
-#include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/access_test.h"
 #include "os/fake_page_source.h"
@@ -230,28 +228,20 @@ TEST(MetadataArena, SplitsALargerBlockWhenTheKernelGivesNoMore) {
 }
 
 TEST(MetadataArena, ServesManyThreadsAtOnce) {
-  constexpr int kThreads = 8;
   constexpr int kRounds = 2'000;
   FakePageSource pages;
   MetadataArena arena(pages);
-  std::latch gate(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      for (int i = 0; i < kRounds; ++i) {
-        const std::size_t bytes = 64u << (i % 4);
-        void* p = arena.allocate(bytes);
-        ASSERT_NE(p, nullptr);
-        std::memset(p, t, bytes);
-        for (std::size_t k = 0; k < bytes; ++k) ASSERT_EQ(static_cast<char*>(p)[k], t);
-        arena.deallocate(p, bytes);
-      }
-    });
-  }
-  gate.arrive_and_wait();
-  while (arena.mapped_bytes() == 0) std::this_thread::yield();  // read while others write
-  for (std::thread& thread : threads) thread.join();
+  const auto come_and_go = [&](int t) {
+    for (int i = 0; i < kRounds; ++i) {
+      const std::size_t bytes = 64u << (i % 4);
+      void* p = arena.allocate(bytes);
+      ASSERT_NE(p, nullptr);
+      std::memset(p, t, bytes);
+      for (std::size_t k = 0; k < bytes; ++k) ASSERT_EQ(static_cast<char*>(p)[k], t);
+      arena.deallocate(p, bytes);
+    }
+  };
+  run_together(8, come_and_go, [&] { static_cast<void>(arena.mapped_bytes()); });
   EXPECT_EQ(arena.mapped_bytes(), kChunk);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -18,6 +19,20 @@ void run_together(int count, Body body) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// The same, and meanwhile() on one more, again and again until the others have ended.
+template <typename Body, typename Meanwhile>
+void run_together(int count, Body body, Meanwhile meanwhile) {
+  std::atomic<int> running{count};
+  run_together(count + 1, [&](int i) {
+    if (i != count) {
+      body(i);
+      running.fetch_sub(1);
+    } else {
+      while (running.load() != 0) meanwhile();
+    }
+  });
 }
 
 }  // namespace strata

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <iterator>
-#include <latch>
 #include <map>
 #include <memory>
 #include <set>
@@ -961,56 +960,46 @@ TEST_F(ShardedCentralTest, WithoutMemoryForAClassOfItsShardAThreadIsServedByOthe
 
 TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   constexpr unsigned kClass = 6;
-  constexpr int kThreads = 4;
   constexpr std::size_t kExchange = 200;
   std::atomic<void*> exchange[kExchange] = {};
-  std::latch gate(kThreads + 1);
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      Central::Place place(*central);
-      central->enter(place);
-      gate.arrive_and_wait();
-      std::vector<void*> mine;
-      const auto release_mine = [&] {
-        if (t % 2 == 0) {
-          central->release(place, kClass, mine.data(), mine.size());
-        } else {
-          release_as_new_thread(*central, kClass, mine.data(), mine.size());
-        }
-        mine.clear();
-      };
-      for (std::size_t i = 0; i < 400; ++i) {
-        if (i % 40 == 0) central->move_on(place, kClass);
-        for (void* object : claim_at(place, kClass, 1 + i % 70)) {
-          *static_cast<int*>(object) = t;
-          mine.push_back(object);
-        }
-        // Some are left for another thread; what lay there is freed here.
-        for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
-          void*& object = mine[mine.size() - 1 - k];
-          if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {
-            object = other;
-          } else {
-            object = mine.back();
-            mine.pop_back();
-          }
-        }
-        if (mine.size() > 2000) release_mine();
+  const auto claim_and_release = [&](int t) {
+    Central::Place place(*central);
+    central->enter(place);
+    std::vector<void*> mine;
+    const auto release_mine = [&] {
+      if (t % 2 == 0) {
+        central->release(place, kClass, mine.data(), mine.size());
+      } else {
+        release_as_new_thread(*central, kClass, mine.data(), mine.size());
       }
-      release_mine();
-      central->leave(place);
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  while (running.load() != 0) {
+      mine.clear();
+    };
+    for (std::size_t i = 0; i < 400; ++i) {
+      if (i % 40 == 0) central->move_on(place, kClass);
+      for (void* object : claim_at(place, kClass, 1 + i % 70)) {
+        *static_cast<int*>(object) = t;
+        mine.push_back(object);
+      }
+      // Some are left for another thread; what lay there is freed here.
+      for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
+        void*& object = mine[mine.size() - 1 - k];
+        if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {
+          object = other;
+        } else {
+          object = mine.back();
+          mine.pop_back();
+        }
+      }
+      if (mine.size() > 2000) release_mine();
+    }
+    release_mine();
+    central->leave(place);
+  };
+  run_together(4, claim_and_release, [&] {
     central->release_unneeded();
     central->check_invariants();
     fork_as_parent(*central);  // as fork() does, while lanes are made
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
   for (std::atomic<void*>& slot : exchange) {
     void* object = slot.load();
     if (object != nullptr) release_as_new_thread(*central, kClass, &object, 1);
@@ -1194,34 +1183,27 @@ TEST_F(CentralTest, ProducersFeedConsumersWhileTheScavengerMovesThingsOn) {
   };
   constexpr int kPairs = 2;
   Mailbox mailboxes[kPairs];
-  std::latch gate(2 * kPairs + 1);
-  std::atomic<int> running{kPairs};
-  std::vector<std::thread> threads;
-  for (Mailbox& box : mailboxes) {
-    threads.emplace_back([&] {
-      gate.arrive_and_wait();
-      for (std::size_t i = 0; i < kRounds; ++i) {
-        const std::vector<void*> batch = claim_all(kClass, kBatch);
-        for (void* object : batch) *static_cast<std::size_t*>(object) = i;
-        while (box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
-        std::copy(batch.begin(), batch.end(), box.objects);
-        box.is_full.store(true, std::memory_order_release);
-      }
-    });
-    threads.emplace_back([&] {
-      gate.arrive_and_wait();
-      for (std::size_t i = 0; i < kRounds; ++i) {
-        while (!box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
-        for (void* object : box.objects) ASSERT_EQ(*static_cast<std::size_t*>(object), i);
-        release_as_new_thread(*central, kClass, box.objects, kBatch);
-        box.is_full.store(false, std::memory_order_release);
-      }
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  while (running.load() != 0) central->release_unneeded();
-  for (std::thread& thread : threads) thread.join();
+  const auto produce = [&](Mailbox& box) {
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      const std::vector<void*> batch = claim_all(kClass, kBatch);
+      for (void* object : batch) *static_cast<std::size_t*>(object) = i;
+      while (box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
+      std::copy(batch.begin(), batch.end(), box.objects);
+      box.is_full.store(true, std::memory_order_release);
+    }
+  };
+  const auto consume = [&](Mailbox& box) {
+    for (std::size_t i = 0; i < kRounds; ++i) {
+      while (!box.is_full.load(std::memory_order_acquire)) std::this_thread::yield();
+      for (void* object : box.objects) ASSERT_EQ(*static_cast<std::size_t*>(object), i);
+      release_as_new_thread(*central, kClass, box.objects, kBatch);
+      box.is_full.store(false, std::memory_order_release);
+    }
+  };
+  run_together(
+      2 * kPairs,
+      [&](int t) { t % 2 == 0 ? produce(mailboxes[t / 2]) : consume(mailboxes[t / 2]); },
+      [&] { central->release_unneeded(); });
   central->release_all();
   central->check_invariants();
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/faults.h"
@@ -58,26 +58,18 @@ TEST_F(EmptyBlocksTest, AnotherIsThereAfterTheFirst) {
 }
 
 TEST_F(EmptyBlocksTest, NoTwoThreadsHaveOne) {
-  constexpr std::size_t kThreads = 4;
-  std::atomic<std::size_t> ready{0};
   std::vector<std::atomic<int>> owners(EmptyBlocks::kBlocks);
   const auto* const start = static_cast<const char*>(blocks.allocate());
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      ready.fetch_add(1);
-      while (ready.load() != kThreads) std::this_thread::yield();
-      for (int i = 0; i < 40'000; ++i) {
-        auto* const p = static_cast<char*>(blocks.allocate());
-        if (p == nullptr) continue;
-        auto& owner = owners[static_cast<std::size_t>(p - start) / EmptyBlocks::kBlockBytes];
-        EXPECT_EQ(owner.fetch_add(1), 0);
-        owner.fetch_sub(1);
-        blocks.deallocate(p, {});
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(4, [&](int) {
+    for (int i = 0; i < 40'000; ++i) {
+      auto* const p = static_cast<char*>(blocks.allocate());
+      if (p == nullptr) continue;
+      auto& owner = owners[static_cast<std::size_t>(p - start) / EmptyBlocks::kBlockBytes];
+      EXPECT_EQ(owner.fetch_add(1), 0);
+      owner.fetch_sub(1);
+      blocks.deallocate(p, {});
+    }
+  });
 }
 
 TEST_F(EmptyBlocksTest, AnyAccessIsAFault) {

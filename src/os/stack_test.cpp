@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <latch>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 
 namespace strata::os {
@@ -247,18 +246,12 @@ TEST_F(CapturedStack, EndsAtTheCapacity) {
 
 TEST_F(CapturedStack, IsTheUnwindersInThreadsThatLearnAtOnce) {
   constexpr unsigned kThreads = 4;
-  std::latch gate(kThreads);
   std::vector<Tree> trees;
   const std::uint64_t seed = seed_of_this_run();
   for (unsigned i = 0; i < kThreads; ++i) trees.emplace_back(seed + i);
-  std::vector<std::thread> threads;
-  for (Tree& tree : trees) {
-    threads.emplace_back([&] {
-      gate.arrive_and_wait();
-      for (unsigned i = 0; i < 500; ++i) tree.grow(i % 20);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(kThreads, [&](int t) {
+    for (unsigned i = 0; i < 500; ++i) trees[static_cast<std::size_t>(t)].grow(i % 20);
+  });
   for (const Tree& tree : trees) expect_equal(tree);
 }
 

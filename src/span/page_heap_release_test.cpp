@@ -2,11 +2,10 @@
 
 #include <cstddef>
 #include <cstring>
-#include <latch>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "os/child_in_test.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
@@ -277,37 +276,29 @@ TEST(PageHeapInForks, IsSoundWherePagesWereOnTheirWayToTheKernel) {
 }
 
 TEST_F(PageHeapRelease, GoesOnWhileOthersAllocateAndFree) {
-  constexpr int kThreads = 3;
-  std::latch gate(kThreads + 1);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      std::vector<Span*> mine;
-      for (unsigned i = 0; i < 3000; ++i) {
-        if (mine.size() < 20 && i % 3 != 2) {
-          Span* span = heap.allocate(1 + i % 5, 1u << i % 3);
-          ASSERT_NE(span, nullptr);
-          if (span->is_zero) {
-            ASSERT_EQ(span->start[0], 0);
-          }
-          std::memset(span->start, t + 1, 64);
-          mine.push_back(span);
-        } else {
-          ASSERT_EQ(mine.back()->start[63], t + 1);
-          heap.deallocate(*mine.back());
-          mine.pop_back();
+  const auto come_and_go = [&](int t) {
+    std::vector<Span*> mine;
+    for (unsigned i = 0; i < 3000; ++i) {
+      if (mine.size() < 20 && i % 3 != 2) {
+        Span* span = heap.allocate(1 + i % 5, 1u << i % 3);
+        ASSERT_NE(span, nullptr);
+        if (span->is_zero) {
+          ASSERT_EQ(span->start[0], 0);
         }
+        std::memset(span->start, t + 1, 64);
+        mine.push_back(span);
+      } else {
+        ASSERT_EQ(mine.back()->start[63], t + 1);
+        heap.deallocate(*mine.back());
+        mine.pop_back();
       }
-      for (Span* span : mine) heap.deallocate(*span);
-    });
-  }
-  gate.arrive_and_wait();
-  for (int i = 0; i < 300; ++i) {
+    }
+    for (Span* span : mine) heap.deallocate(*span);
+  };
+  run_together(3, come_and_go, [&, i = 0]() mutable {
     heap.decommit(static_cast<std::size_t>(i % 40));
-    if (i % 7 == 0) heap.decommit_unneeded();
-  }
-  for (std::thread& thread : threads) thread.join();
+    if (i++ % 7 == 0) heap.decommit_unneeded();
+  });
   EXPECT_EQ(heap.statistics().used_pages, 0u);
   heap.decommit(kAll);
   EXPECT_EQ(heap.idle_pages(), 0u);

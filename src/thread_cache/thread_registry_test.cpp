@@ -2,15 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstddef>
-#include <latch>
 #include <new>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "base/fork_in_test.h"
+#include "base/run_together_test.h"
 #include "os/page_source.h"
 #include "thread_cache/fake_thread.h"
 
@@ -301,38 +300,28 @@ TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
 }
 
 TEST_F(ThreadRegistryTest, ThreadsComeAndGoWhileSomebodyCountsAndFlushes) {
-  constexpr int kThreads = 4;
-  std::latch gate(kThreads + 1);
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      for (unsigned life = 0; life < 100; ++life) {
-        ThreadCache* cache = registry.adopt();
-        ASSERT_NE(cache, nullptr);
-        const unsigned c = 1 + (life + static_cast<unsigned>(t)) % 20;
-        std::vector<void*> objects;
-        for (int i = 0; i < 50; ++i) {
-          objects.push_back(allocate_from(*cache, c));
-          *static_cast<int*>(objects.back()) = t;
-        }
-        for (void* object : objects) {
-          ASSERT_EQ(*static_cast<int*>(object), t);
-          deallocate_into(*cache, c, object);
-        }
-        registry.park(*cache);
+  const auto come_and_go = [&](int t) {
+    for (unsigned life = 0; life < 100; ++life) {
+      ThreadCache* cache = registry.adopt();
+      ASSERT_NE(cache, nullptr);
+      const unsigned c = 1 + (life + static_cast<unsigned>(t)) % 20;
+      std::vector<void*> objects;
+      for (int i = 0; i < 50; ++i) {
+        objects.push_back(allocate_from(*cache, c));
+        *static_cast<int*>(objects.back()) = t;
       }
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  while (running.load() != 0) {
+      for (void* object : objects) {
+        ASSERT_EQ(*static_cast<int*>(object), t);
+        deallocate_into(*cache, c, object);
+      }
+      registry.park(*cache);
+    }
+  };
+  run_together(4, come_and_go, [&] {
     registry.count_objects(3);
     registry.flush_unneeded();
     central->release_unneeded();
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
   registry.flush_all();
   central->release_all();
   EXPECT_EQ(used_pages(), 0u);
