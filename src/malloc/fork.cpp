@@ -8,77 +8,73 @@
 #include "os/stream_list.h"
 
 namespace strata {
+namespace {
 
-/// The parties, the last one first.
-class ForkParties {
- public:
-  static bool add(ForkParty& party) noexcept {
-    party.next_ = g_first.load(std::memory_order_relaxed);
-    g_first.store(&party, std::memory_order_release);
-    if (party.next_ != nullptr) return true;
-    return os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
+// The parties, the last one first. release after one is complete, acquire before it is called
+constinit std::atomic<ForkParty*> g_first{nullptr};
+// Guarded by the lock of the list of streams; where the C library has none, by its own lock for
+// these handlers.
+constinit ForkParty* g_forking = nullptr;
+/// The thread's calls of fork() that took no lock, and did not end yet.
+constinit thread_local std::uint16_t t_unlocked_forks = 0;
+
+/// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
+/// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does
+/// without them as its parent does. Such forks end before what they interrupted goes on.
+///
+/// The lock of the list of streams comes first: fork() waits for it after this
+/// (docs/decisions/0012).
+void before_fork() noexcept {
+  if (must_not_wait()) {
+    ++t_unlocked_forks;
+    return;
   }
-
- private:
-  /// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
-  /// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does
-  /// without them as its parent does. Such forks end before what they interrupted goes on.
-  ///
-  /// The lock of the list of streams comes first: fork() waits for it after this
-  /// (docs/decisions/0012).
-  static void before_fork() noexcept {
-    if (must_not_wait()) {
-      ++t_unlocked_forks;
-      return;
-    }
-    os::hold_stream_list();
-    LocksInFork::begin();
-    // One that joins meanwhile has no part in this fork.
-    g_forking = g_first.load(std::memory_order_acquire);
-    for (ForkParty* party = g_forking; party != nullptr; party = party->next_) {
-      LocksInFork::begin_next();
-      party->before_fork();
-    }
+  os::hold_stream_list();
+  LocksInFork::begin();
+  // One that joins meanwhile has no part in this fork.
+  g_forking = g_first.load(std::memory_order_acquire);
+  for (ForkParty* party = g_forking; party != nullptr; party = party->next) {
+    LocksInFork::begin_next();
+    party->before_fork();
   }
-  static void after_fork_in_parent() noexcept {
-    if (ends_unlocked_fork()) return;
-    LocksInFork::end_in_parent();
-    os::let_go_of_stream_list();
-  }
-  static void after_fork_in_child() noexcept {
-    if (ends_unlocked_fork()) return;
-    LocksInFork::begin_child();
-    go_on_in_child(g_forking);
-    LocksInFork::end_in_child();
-    os::reset_stream_list_in_child();
-  }
+}
 
-  /// The first party comes first.
-  static void go_on_in_child(ForkParty* party) noexcept {
-    if (party == nullptr) return;
-    go_on_in_child(party->next_);
-    party->after_fork_in_child();
-  }
+/// \returns  true if this is the end of a fork() that took no lock
+bool ends_unlocked_fork() noexcept {
+  if (t_unlocked_forks == 0) return false;
+  --t_unlocked_forks;
+  return true;
+}
 
-  /// \returns  true if this is the end of a fork() that took no lock
-  static bool ends_unlocked_fork() noexcept {
-    if (t_unlocked_forks == 0) return false;
-    --t_unlocked_forks;
-    return true;
-  }
+void after_fork_in_parent() noexcept {
+  if (ends_unlocked_fork()) return;
+  LocksInFork::end_in_parent();
+  os::let_go_of_stream_list();
+}
 
-  // release after the party is complete, acquire before it is called
-  static inline constinit std::atomic<ForkParty*> g_first{nullptr};
-  // Guarded by the lock of the list of streams; where the C library has none, by its own lock for
-  // these handlers.
-  static inline constinit ForkParty* g_forking = nullptr;
-  /// The thread's calls of fork() that took no lock, and did not end yet.
-  static constinit thread_local std::uint16_t t_unlocked_forks;
-};
+/// The first party comes first.
+void go_on_in_child(ForkParty* party) noexcept {
+  if (party == nullptr) return;
+  go_on_in_child(party->next);
+  party->after_fork_in_child();
+}
 
-constinit thread_local std::uint16_t ForkParties::t_unlocked_forks = 0;
+void after_fork_in_child() noexcept {
+  if (ends_unlocked_fork()) return;
+  LocksInFork::begin_child();
+  go_on_in_child(g_forking);
+  LocksInFork::end_in_child();
+  os::reset_stream_list_in_child();
+}
 
-bool take_part_in_forks(ForkParty& party) noexcept { return ForkParties::add(party); }
+}  // namespace
+
+bool take_part_in_forks(ForkParty& party) noexcept {
+  party.next = g_first.load(std::memory_order_relaxed);
+  g_first.store(&party, std::memory_order_release);
+  if (party.next != nullptr) return true;
+  return os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
+}
 
 void MallocInstance::hold_locks_for_fork() noexcept {
   scavenger_.hold_locks_for_fork();

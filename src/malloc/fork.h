@@ -12,13 +12,10 @@ class ForkParty {
   /// as if it held some.
   virtual void after_fork_in_child() noexcept {}
 
+  ForkParty* next = nullptr;  ///< of take_part_in_forks()
+
  protected:
   ~ForkParty() = default;
-  friend bool take_part_in_forks(ForkParty& party) noexcept;
-  friend class ForkParties;
-
- private:
-  ForkParty* next_ = nullptr;
 };
 
 /// From now on each fork() calls the party, those that came last first. A party whose handlers
