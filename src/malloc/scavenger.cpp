@@ -9,8 +9,9 @@ namespace strata {
 
 void Scavenger::start() noexcept {
   if (delay_ms_ == 0 || os::monotonic_ns() < retry_ns_.load(std::memory_order_relaxed)) return;
-  if (!engine_.has_idle(kWakeBytes) || !try_wake()) return;
-  // Starting a thread allocates: that calls notice() again, which sees kRunning.
+  if (!engine_.has_idle(kWakeBytes) || is_running_.exchange(true, std::memory_order_relaxed))
+    return;
+  // Starting a thread allocates: that calls notice() again, which sees that this runs.
   if (thread_.start()) {
     threads_.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -20,20 +21,19 @@ void Scavenger::start() noexcept {
     round_lock_.unlock();
   }
   retry_ns_.store(os::monotonic_ns() + delay_ms_ * 1'000'000 / 2, std::memory_order_relaxed);
-  state_.store(kAsleep, std::memory_order_relaxed);
+  is_running_.store(false, std::memory_order_relaxed);
 }
-
-void Scavenger::thread_main(void* self) noexcept { static_cast<Scavenger*>(self)->run(); }
 
 void Scavenger::run() noexcept {
   do {
     if (!run_rounds()) return;  // and no thread follows: the process ends
-    // A thread that freed after the last round saw kRunning and started no other: look once more.
-    // notice() has no barrier of its own, so this one is in all threads: the look sees what a
-    // thread freed before it, and a thread that frees after it sees kAsleep.
-    state_.exchange(kAsleep, std::memory_order_seq_cst);
+    // A thread that freed after the last round saw that this runs and started no other: look once
+    // more. notice() has no barrier of its own, so this one is in all threads: the look sees what a
+    // thread freed before it, and a thread that frees after it sees that nothing runs.
+    is_running_.exchange(false, std::memory_order_seq_cst);
     os::barrier_in_all_threads();
-  } while (engine_.idle_bytes() >= kWakeBytes && try_wake());
+  } while (engine_.idle_bytes() >= kWakeBytes &&
+           !is_running_.exchange(true, std::memory_order_relaxed));
 }
 
 /// \returns  false if the process ends
@@ -60,11 +60,6 @@ std::size_t Scavenger::run_round() noexcept {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   returned_.fetch_add(returned, std::memory_order_relaxed);
   return returned;
-}
-
-bool Scavenger::try_wake() noexcept {
-  std::uint32_t expected = kAsleep;
-  return state_.compare_exchange_strong(expected, kRunning, std::memory_order_relaxed);
 }
 
 }  // namespace strata

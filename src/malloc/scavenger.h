@@ -19,7 +19,6 @@ namespace strata {
 /// these, too: to a load of bursts, each new thread's first rounds would come too soon.
 ///
 /// Where the system refuses threads, a round every half delay is run by who asked for one.
-///   state_  0 no thread · 1 a thread runs or is being started, or its round is run
 /// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread, or who asked for
 ///           one that was refused; under round_lock_.
 class Scavenger {
@@ -40,7 +39,7 @@ class Scavenger {
     if (is_due()) start();
   }
   bool is_due() const noexcept {
-    return engine_.may_have_idle(kWakeBytes) && state_.load(std::memory_order_relaxed) == kAsleep;
+    return engine_.may_have_idle(kWakeBytes) && !is_running_.load(std::memory_order_relaxed);
   }
 
   struct Statistics {
@@ -57,11 +56,9 @@ class Scavenger {
   /// For what must not run during a round, or must not end.
   Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(round_lock_) { return round_lock_; }
   /// In the child the thread does not exist.
-  void reset_after_fork() noexcept { state_.store(kAsleep, std::memory_order_relaxed); }
+  void reset_after_fork() noexcept { is_running_.store(false, std::memory_order_relaxed); }
 
  private:
-  static constexpr std::uint32_t kAsleep = 0;
-  static constexpr std::uint32_t kRunning = 1;
   // Chosen: what a thread freed reaches the kernel after at most two rounds, wherever it lay. Twice
   // that, so that a load of bursts keeps its thread for two delays.
   static constexpr int kVainRounds = 4;
@@ -70,18 +67,17 @@ class Scavenger {
   static constexpr std::uint64_t kFirstPart = 16;
 
   void start() noexcept;
-  bool try_wake() noexcept;
   void run() noexcept;
   bool run_rounds() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
-  static void thread_main(void* self) noexcept;
 
   Engine& engine_;
-  os::HelperThread thread_{thread_main, this};
+  os::HelperThread thread_{[](void* self) noexcept { static_cast<Scavenger*>(self)->run(); }, this};
   std::size_t delay_ms_ = 0;
   Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end
-  // relaxed: it decides only who starts a thread; the engine's locks order everything else.
-  std::atomic<std::uint32_t> state_{kAsleep};
+  // A thread runs or is being started, or its round is run by another. relaxed: it decides only who
+  // starts a thread; the engine's locks order everything else.
+  std::atomic<bool> is_running_{false};
   // After the system refused a thread: no other try, and no round, before this time. relaxed: a
   // hint.
   std::atomic<std::uint64_t> retry_ns_{0};

@@ -30,8 +30,6 @@ void HeapReclaimer::notice(UserHeap& heap) noexcept {
   is_running_.store(false, std::memory_order_relaxed);
 }
 
-void HeapReclaimer::thread_main(void* self) noexcept { static_cast<HeapReclaimer*>(self)->run(); }
-
 void HeapReclaimer::run() noexcept {
   do {
     if (!run_rounds()) return;  // and no thread follows: the process ends

@@ -46,10 +46,10 @@ class HeapReclaimer {
   Round look_at_all() noexcept;
   static std::uint64_t time_to_sleep(const Round& round, std::uint64_t now) noexcept;
   std::size_t idle_bytes() noexcept;
-  static void thread_main(void* self) noexcept;
 
   HeapTable& table_;
-  os::HelperThread thread_{thread_main, this};
+  os::HelperThread thread_{[](void* self) noexcept { static_cast<HeapReclaimer*>(self)->run(); },
+                           this};
   // relaxed: it decides only who starts a thread; the heaps' locks order everything else.
   std::atomic<bool> is_running_{false};
   // After the system refused a thread: no other try, and no look, before this time. relaxed: a
