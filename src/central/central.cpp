@@ -308,17 +308,15 @@ bool Central::empty_grown_transfer(Look look) noexcept {
 
 std::size_t Central::idle_bytes() const noexcept {
   std::size_t bytes = 0;
-  const unsigned count = shard_count();
-  for (unsigned i = 0; i < count; ++i)
-    bytes += shards_[i]->pending_bytes() + shards_[i]->transfer_bytes();
+  for_each_shard(
+      [&](const CentralShard& shard) { bytes += shard.pending_bytes() + shard.transfer_bytes(); });
   return bytes;
 }
 
 std::size_t Central::free_bytes() const noexcept {
   std::size_t bytes = 0;
-  const unsigned count = shard_count();
-  for (unsigned i = 0; i < count; ++i)
-    bytes += shards_[i]->free_bytes() + shards_[i]->transfer_bytes();
+  for_each_shard(
+      [&](const CentralShard& shard) { bytes += shard.free_bytes() + shard.transfer_bytes(); });
   return bytes;
 }
 

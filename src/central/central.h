@@ -258,7 +258,7 @@ class Central {
   static constexpr std::size_t kMostBytesForHoles = 2048;
 
   template <typename Function>
-  void for_each_shard(Function&& function) noexcept {
+  void for_each_shard(Function&& function) const noexcept {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }

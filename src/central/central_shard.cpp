@@ -207,7 +207,7 @@ inline bool CentralShard::take_claimed(Class& of, Lane& by, std::size_t count) c
 std::size_t CentralShard::insert(Class& into, Lane& lane, void* const* objects,
                                  std::size_t count) noexcept {
   if (lane.transfer.is_full() || into.list.is_compacting()) return 0;
-  return lane.transfer.try_insert(objects, count).count;
+  return lane.transfer.try_insert(objects, count);
 }
 
 CentralList::Released CentralShard::try_release(unsigned size_class, void** objects,

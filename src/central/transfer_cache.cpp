@@ -14,11 +14,11 @@ std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
   return taken;
 }
 
-TransferCache::Tried TransferCache::try_insert(void* const* objects, std::size_t count) noexcept {
-  if (!lock_.try_lock()) return {0, true};
+std::size_t TransferCache::try_insert(void* const* objects, std::size_t count) noexcept {
+  if (!lock_.try_lock()) return 0;
   const std::size_t taken = insert_locked(objects, count);
   lock_.unlock();
-  return {taken, false};
+  return taken;
 }
 
 TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {

@@ -47,7 +47,8 @@ class TransferCache {
     bool was_busy;  ///< another thread was at it: the count is 0
   };
   /// Takes as many of the objects as there is room for, the last ones, without waiting.
-  Tried try_insert(void* const* objects, std::size_t count) noexcept;
+  /// \returns  how many; 0 if another thread is at it
+  std::size_t try_insert(void* const* objects, std::size_t count) noexcept;
   /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
   /// empty now may hold twice as much from then on; its slots stay.
   Tried try_remove(void** end, std::size_t count) noexcept;

@@ -230,15 +230,14 @@ class PageHeap {
 
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   template <typename Function>
-  void for_each_shard(Function function) noexcept {
+  void for_each_shard(Function function) const noexcept {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
   template <typename Function>
   std::size_t sum_of(Function function) const noexcept {
     std::size_t sum = 0;
-    const unsigned count = shard_count();
-    for (unsigned i = 0; i < count; ++i) sum += function(*shards_[i]);
+    for_each_shard([&](const PageShard& shard) { sum += function(shard); });
     return sum;
   }
   PageShard& shard_for(const PagePlace& place) noexcept {
