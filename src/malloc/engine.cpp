@@ -290,7 +290,11 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   if (taken >= next_gathering_.load(std::memory_order_relaxed)) {
     next_gathering_.store(taken + std::max(heap / kGatherGrowth, kGatherStep),
                           std::memory_order_relaxed);
-    if (central_.free_bytes() >= heap / kGatherShare) gather(own);
+    if (central_.free_bytes() >= heap / kGatherShare) {
+      // Those whose spans any other use can have.
+      if (own != nullptr) own->flush_all(kOnePageClasses);
+      central_.flush_transfer(kOnePageClasses);
+    }
   }
   const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
   const std::size_t growth = taken > before ? taken - before : 0;
@@ -308,12 +312,6 @@ bool Engine::keeps_its_bound(std::size_t taken) noexcept {
   if (taken > kSmallHeap || !page_heap_.has_one_shard()) return false;
   const HugeHeap::Statistics huge = huge_.statistics();
   return huge.live_blocks == 0 && huge.kept_bytes == 0;
-}
-
-/// Those whose spans any other use can have.
-void Engine::gather(ThreadCache* own) noexcept {
-  if (own != nullptr) own->flush_all(kOnePageClasses);
-  central_.flush_transfer(kOnePageClasses);
 }
 
 /// For a pointer to no region of ours where no huge block starts.

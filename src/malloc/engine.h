@@ -88,8 +88,6 @@ class Engine {
   /// \returns  False when out of memory; the next call tries again.
   bool start(const Options& options, std::uint64_t seed,
              std::size_t address_space = os::address_space_limit_bytes()) noexcept;
-  /// Spans made from now on have no states (ObjectStates).
-  void keep_no_states() noexcept { spans_.keep_states(false); }
   std::size_t state_bytes() const noexcept { return spans_.state_bytes(); }
   bool is_started() const noexcept { return map_.limit() != 0; }
   /// Whether nothing limited the address space of the process (RLIMIT_AS) when the engine started.
@@ -161,9 +159,6 @@ class Engine {
     const Span* const span = page_heap_.allocate_to_grow(pages_for(bytes), place);
     return span != nullptr ? span->start : nullptr;
   }
-  /// Whether blocks that grow get pages of their own before their size asks for it: as long as what
-  /// they do not touch of these takes no memory.
-  bool has_pages_for_grown() const noexcept { return page_heap_.is_small(); }
   /// Takes back a block that is in no size class of the page map.
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;
@@ -376,7 +371,6 @@ class Engine {
   void look_at_growth(ThreadCache* own) noexcept;
   void forget_peak() noexcept;
   bool keeps_its_bound(std::size_t taken) noexcept;
-  void gather(ThreadCache* own) noexcept;
 
   os::PageSource& pages_;
   PageMap& map_;

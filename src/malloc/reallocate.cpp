@@ -119,7 +119,8 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
 /// size can use.
 /// \returns  nullptr if it is to be served like any other
 void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
-  const bool grows_apart = engine_.has_pages_for_grown() || SizeClassMap::class_of(bytes) == 0;
+  // In a small heap, what it does not touch of pages of its own takes no memory.
+  const bool grows_apart = engine_.page_heap().is_small() || SizeClassMap::class_of(bytes) == 0;
   // Others decide there where it lies, or count it by its size class.
   if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
       is_checked() || must_not_wait()) {

@@ -72,7 +72,7 @@ void MallocInstance::bound_states() noexcept {
 /// which it got the object, lets it see that they are not.
 void MallocInstance::stop_verifying() noexcept {
   checks_now_.store(Options::Checks::kBasic, std::memory_order_relaxed);
-  engine_.keep_no_states();
+  engine_.spans().keep_states(false);
   engine_.registry().put_nothing_before_caches();
 }
 
