@@ -21,6 +21,7 @@
 #include "base/seeded_test.h"
 #include "heap/heap_directory.h"
 #include "heap/heap_support_test.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "os/fake_page_source.h"
 #include "os/resources.h"
@@ -318,16 +319,12 @@ TEST(ThreadHeaps, TheChildOfAForkDestroysAnInstanceThoughItsReclaimerIsNotThere)
   std::optional<ThreadHeaps> heaps(options);
   heaps->deallocate(heaps->allocate(500'000));
   ASSERT_TRUE(heaps->has_reclaimer());
-  const pid_t child = fork();
-  ASSERT_NE(child, -1);
-  if (child == 0) {
+  const int status = os::status_in_child([&] {
     alarm(60);  // a child that waits for ever ends, too
     *heaps = ThreadHeaps(small_arenas());
     heaps.reset();
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return 0;
+  });
   EXPECT_EQ(status, 0);
   heaps->deallocate(heaps->allocate(500'000));
   heaps->check_invariants();

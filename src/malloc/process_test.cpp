@@ -1,8 +1,6 @@
 #include "malloc/process.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "malloc/statistics.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 
 // The process's malloc beside the one that the tests themselves run on: nothing here replaces the
@@ -223,22 +222,17 @@ TEST(Process, AForkedChildAllocatesWhileTheParentsThreadsWereInTheMiddleOfIt) {
   }
   gate.arrive_and_wait();
   for (int i = 0; i < 20; ++i) {
-    const pid_t child = fork();
-    ASSERT_NE(child, -1);
-    if (child == 0) {
+    const int status = os::status_in_child([&] {
       for (std::size_t k = 0; k < 500; ++k) {
         void* p = allocate(k * 131 % 200'000);
-        if (p == nullptr) _exit(1);
+        if (p == nullptr) return 1;
         p = reallocate(p, k * 517 % 2'000'000);
         deallocate(p);
       }
       release_memory();
-      _exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status));
-    ASSERT_EQ(WEXITSTATUS(status), 0);
+      return 0;
+    });
+    ASSERT_EQ(status, 0);
   }
   is_over.store(true);
   for (std::thread& thread : threads) thread.join();

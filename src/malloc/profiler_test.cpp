@@ -1,7 +1,6 @@
 #include "malloc/profiler.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +15,7 @@
 #include "malloc/malloc_in_test.h"
 #include "malloc/process.h"
 #include "malloc/statistics.h"
+#include "os/child_in_test.h"
 
 // The process's own profiler. Every test has a rate of its own, and so sites of its own.
 
@@ -228,8 +228,7 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(allocate(40));
   const Site::Sums before = sums_at(1);
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = os::status_in_child([&] {
     for (void* p : blocks) deallocate(p);
     void* more = allocate(77);
     g_malloc.profiler().check_invariants();
@@ -237,10 +236,8 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
     const bool is_right = now.live_objects + 99 == before.live_objects &&
                           now.allocated_objects == before.allocated_objects + 1;
     deallocate(more);
-    _exit(is_right ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return is_right ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(sums_at(1).live_objects, before.live_objects);
   for (void* p : blocks) deallocate(p);

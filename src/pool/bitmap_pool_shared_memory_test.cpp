@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "os/child_in_test.h"
 #include "pool/drain_test.h"
 
 /// \file  One pool, several processes, some of which are killed.
@@ -74,19 +75,16 @@ TEST(BitmapPoolSharedMemory, ABlockTravelsBetweenProcessesByItsNumber) {
   void* p = pool.allocate();
   const std::size_t number = pool.index_of(p);
   *static_cast<int*>(p) = 4711;
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = os::status_in_child([&] {
     View mine = View::try_attach(memory.map(), memory.bytes());
-    if (!mine || mine.block(0) == pool.block(0)) _exit(1);  // the same address would show nothing
+    if (!mine || mine.block(0) == pool.block(0)) return 1;  // the same address would show nothing
     int* const there = static_cast<int*>(mine.block(number));
-    if (!mine.is_in_use(there) || *there != 4711 || mine.owns(p)) _exit(2);
-    if (!mine.deallocate(there)) _exit(3);
+    if (!mine.is_in_use(there) || *there != 4711 || mine.owns(p)) return 2;
+    if (!mine.deallocate(there)) return 3;
     void* const answer = mine.allocate();
     *static_cast<int*>(answer) = 42;
-    _exit(100 + static_cast<int>(mine.index_of(answer)));
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
+    return 100 + static_cast<int>(mine.index_of(answer));
+  });
   ASSERT_TRUE(WIFEXITED(status));
   ASSERT_GE(WEXITSTATUS(status), 100);
   EXPECT_EQ(*static_cast<int*>(pool.block(static_cast<std::size_t>(WEXITSTATUS(status)) - 100)),
@@ -106,8 +104,7 @@ TEST(BitmapPoolSharedMemory, AProcessKilledAtAnyStepLosesOneBlockAtMost) {
     ASSERT_EQ(blocks.size(), 40u);
     const std::set<std::size_t> free = {3, 20, 39};
     for (const std::size_t index : free) ASSERT_TRUE(pool.deallocate(pool.block(index)));
-    const pid_t child = fork();
-    if (child == 0) {
+    const int status = os::status_in_child([&] {
       WatchedSteps::at_step = [] { kill(getpid(), SIGKILL); };
       WatchedSteps::until = n;
       View mine = View::try_attach(memory.map(), memory.bytes());
@@ -116,10 +113,8 @@ TEST(BitmapPoolSharedMemory, AProcessKilledAtAnyStepLosesOneBlockAtMost) {
       while (mine.allocate() != nullptr) {
       }
       mine.deallocate(p);
-      _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
+      return 0;
+    });
     survived = WIFEXITED(status);
     // It held some, and lost one at most: all the others come to us, or are known to be taken.
     const std::size_t taken = pool.in_use();

@@ -4,7 +4,6 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 
 #include "base/run_together_test.h"
 #include "malloc/process.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "user_heap/buffer_pages_test.h"
 #include "user_heap/heap_table.h"
@@ -262,17 +262,15 @@ TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
       }
     });
     for (int i = 0; i < 6; ++i) {
-      const pid_t child = fork();
-      if (child == 0) {
+      const int status = os::status_in_child([&] {
         // What the other thread had is the child's, too, and live for ever: little may be left.
         Heap another(keeping());
         std::vector<void*> blocks;
         (void)fill(another, 32 * kMiB, 100'000, blocks);
         free_all(another, blocks);
-        std::_Exit(of_process().held <= 24 * kMiB ? 0 : 1);
-      }
-      int status = -1;
-      MUST(waitpid(child, &status, 0) == child && status == 0);
+        return of_process().held <= 24 * kMiB ? 0 : 1;
+      });
+      MUST(status == 0);
     }
     ends = true;
     other.join();
@@ -292,15 +290,13 @@ TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingThatAnotherThreadWasMapping
       }
     });
     for (int i = 0; i < 60; ++i) {
-      const pid_t child = fork();
-      if (child == 0) {
+      const int status = os::status_in_child([&] {
         heap.check_invariants();  // what is held is what is mapped
         const std::size_t of_malloc = g_malloc.engine().limit().held_bytes();
         // Above that, if the other thread was just between the two sums.
-        std::_Exit(of_process().held >= heap.statistics().held + of_malloc ? 0 : 1);
-      }
-      int status = -1;
-      MUST(waitpid(child, &status, 0) == child && status == 0);
+        return of_process().held >= heap.statistics().held + of_malloc ? 0 : 1;
+      });
+      MUST(status == 0);
     }
     ends = true;
     other.join();
@@ -339,10 +335,9 @@ TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingOfAHeapThatWasEnding) {
     const auto of_others = [&other] {
       return other.statistics().held + g_malloc.engine().limit().held_bytes();
     };
-    const pid_t child = fork();
-    if (child == 0) std::_Exit(of_process().held == of_others() ? 0 : 1);
-    int status = -1;
-    MUST(waitpid(child, &status, 0) == child && status == 0);
+    const int status =
+        os::status_in_child([&] { return of_process().held == of_others() ? 0 : 1; });
+    MUST(status == 0);
     MUST(of_process().held > of_others());
     pages.may_go = true;
     pages.may_go.notify_one();

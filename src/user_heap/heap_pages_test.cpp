@@ -3,8 +3,6 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "base/run_together_test.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "user_heap/buffer_pages_test.h"
 #include "user_heap/named_heap_test.h"
@@ -219,17 +218,13 @@ TEST(HeapPages, AHeapOverASourceWorksOnBothSidesOfAFork) {
   Heap heap(over(pages));
   auto* p = static_cast<char*>(heap.allocate(300'000));
   std::memset(p, 1, 300'000);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  const int status = os::status_in_child([&] {
     p[0] = 2;
     heap.deallocate(p);
     void* another = heap.allocate(3 * kMiB);
     heap.check_invariants();
-    _exit(another != nullptr && heap.statistics().live == 3 * kMiB ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    return another != nullptr && heap.statistics().live == 3 * kMiB ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(p[0], 1);
   heap.deallocate(p);

@@ -3,7 +3,6 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +21,7 @@
 #include "base/lock.h"
 #include "base/run_together_test.h"
 #include "base/thread_annotations.h"
+#include "os/child_in_test.h"
 #include "os/emulation.h"
 #include "os/resources.h"
 #include "user_heap/heap_table.h"
@@ -442,17 +442,14 @@ TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
 void lock_for_ever(Lock& lock) STRATA_NO_THREAD_SAFETY_ANALYSIS { lock.lock(); }
 
 TEST(HeapThreads, AThreadThatEndsWithALockHeldDoesNotWaitForIt) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = os::status_in_child([]() -> int {
     Heap heap;
     std::thread([&] {
       heap.deallocate(heap.allocate(100));
       lock_for_ever(g_heap_table.lock());
     }).join();
-    _exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
+    _exit(0);  // the end of the heap would wait for it
+  });
   EXPECT_EQ(status, 0);
 }
 
@@ -477,7 +474,7 @@ TEST(HeapThreads, TheChildOfAForkMayResetAHeapWhoseSpansOthersWereMakingAndDestr
       }
     });
   }
-  const auto uses_heap = [&] {
+  const auto reset_and_use = [&] {
     heap.reset();
     static int* blocks[kBlocks];
     for (int i = 0; i < kBlocks; ++i) {
@@ -485,17 +482,13 @@ TEST(HeapThreads, TheChildOfAForkMayResetAHeapWhoseSpansOthersWereMakingAndDestr
       *blocks[i] = i;
     }
     for (int i = 0; i < kBlocks; ++i) {
-      if (*blocks[i] != i) return false;
+      if (*blocks[i] != i) return 1;
     }
     heap.reset();
-    return true;
+    return 0;
   };
   for (int i = 0; i < kForks; ++i) {
-    const pid_t child = fork();
-    if (child == 0) _exit(uses_heap() ? 0 : 1);
-    int status = -1;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0) << "in the fork number " << i;
+    EXPECT_EQ(os::status_in_child(reset_and_use), 0) << "in the fork number " << i;
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
@@ -529,14 +522,12 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
   }
   for (int i = 0; i < 30; ++i) {
     void* before = mine.allocate(100);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
+    const int status = os::status_in_child([&] {
       mine.deallocate(before);
       for (auto& heap : heaps) {
         for (std::size_t k = 0; k < 100; ++k) {
           void* p = heap->allocate(k * 1000);
-          if (p == nullptr) _exit(1);
+          if (p == nullptr) return 1;
           heap->deallocate(p);
         }
         heap->check_invariants();
@@ -546,10 +537,8 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
         (void)another.allocate(100);
       }
       for (auto& heap : heaps) heap.reset();
-      _exit(0);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
+      return 0;
+    });
     ASSERT_EQ(status, 0);
     mine.deallocate(before);
   }
