@@ -4,13 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <latch>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "base/fork_in_test.h"
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 
@@ -259,26 +258,21 @@ TEST_F(AutoChecksOfThreads, EndWhileThreadsPassEachOtherObjects) {
   constexpr unsigned kThreads = 4;
   constexpr int kSteps = 100'000;
   std::vector<std::atomic<char*>> table(256);
-  std::latch gate(kThreads);
-  std::vector<std::thread> threads;
-  std::vector<std::unique_ptr<TestThread>> used(kThreads);
-  for (unsigned t = 0; t < kThreads; ++t) {
-    used[t] = std::make_unique<TestThread>(malloc);
-    threads.emplace_back([&table, &gate, &thread = *used[t], start = random()] {
-      std::mt19937_64 draw(start);
-      gate.arrive_and_wait();
-      for (int i = 0; i < kSteps; ++i) {
-        const std::size_t bytes = 1 + draw() % 600;
-        auto* p = static_cast<char*>(thread.allocate(bytes));
-        if (i % 8 == 0) p = static_cast<char*>(thread.reallocate(p, bytes + 700));
-        p[0] = static_cast<char>(i);
-        // release what was written, acquire what the other thread wrote
-        p = table[draw() % table.size()].exchange(p, std::memory_order_acq_rel);
-        if (p != nullptr) thread.deallocate(p);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::vector<std::unique_ptr<TestThread>> used;
+  for (unsigned t = 0; t < kThreads; ++t) used.push_back(std::make_unique<TestThread>(malloc));
+  run_together(kThreads, [&, seed = random()](int t) {
+    TestThread& thread = *used[static_cast<std::size_t>(t)];
+    std::mt19937_64 draw(seed + static_cast<std::uint64_t>(t));
+    for (int i = 0; i < kSteps; ++i) {
+      const std::size_t bytes = 1 + draw() % 600;
+      auto* p = static_cast<char*>(thread.allocate(bytes));
+      if (i % 8 == 0) p = static_cast<char*>(thread.reallocate(p, bytes + 700));
+      p[0] = static_cast<char>(i);
+      // release what was written, acquire what the other thread wrote
+      p = table[draw() % table.size()].exchange(p, std::memory_order_acq_rel);
+      if (p != nullptr) thread.deallocate(p);
+    }
+  });
   EXPECT_FALSE(malloc.verifies_frees());
   for (std::atomic<char*>& object : table) used[0]->deallocate(object.load());
   for (std::unique_ptr<TestThread>& thread : used) thread->end();

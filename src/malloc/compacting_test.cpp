@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <latch>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 
@@ -394,42 +394,38 @@ TEST_F(CompactingThreads, ObjectsStayWholeWhileClassesBeginToCompactAndEnd) {
     }
   });
   for (unsigned round = 0; round < 4; ++round) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        TestThread thread(malloc);
-        std::vector<std::uint64_t*>& set = sets[(static_cast<unsigned>(t) + round) % kThreads];
-        std::uint64_t state = drawn + round * kThreads + static_cast<std::uint64_t>(t) + 1;
-        const auto store = [&] {
-          auto* const p = static_cast<std::uint64_t*>(thread.allocate(kBytes));
-          ASSERT_NE(p, nullptr);
-          p[0] = reinterpret_cast<std::uintptr_t>(p);
-          p[7] = ~p[0];
-          set.push_back(p);
-        };
-        const auto drop = [&] {
-          state = state * 6364136223846793005u + 1442695040888963407u;
-          std::swap(set[(state >> 33) % set.size()], set.back());
-          std::uint64_t* const p = set.back();
-          set.pop_back();
-          ASSERT_EQ(p[0], reinterpret_cast<std::uintptr_t>(p));
-          ASSERT_EQ(p[7], ~p[0]);
-          p[0] = p[7] = 0;
-          thread.deallocate(p);
-        };
-        while (set.size() < kMost) store();
-        while (set.size() > kMost / 4) {
-          drop();
-          drop();
-          store();
-        }
-        for (std::size_t i = 0; i < kMost / 2; ++i) {
-          drop();
-          store();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    run_together(kThreads, [&](int t) {
+      TestThread thread(malloc);
+      std::vector<std::uint64_t*>& set = sets[(static_cast<unsigned>(t) + round) % kThreads];
+      std::uint64_t state = drawn + round * kThreads + static_cast<std::uint64_t>(t) + 1;
+      const auto store = [&] {
+        auto* const p = static_cast<std::uint64_t*>(thread.allocate(kBytes));
+        ASSERT_NE(p, nullptr);
+        p[0] = reinterpret_cast<std::uintptr_t>(p);
+        p[7] = ~p[0];
+        set.push_back(p);
+      };
+      const auto drop = [&] {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        std::swap(set[(state >> 33) % set.size()], set.back());
+        std::uint64_t* const p = set.back();
+        set.pop_back();
+        ASSERT_EQ(p[0], reinterpret_cast<std::uintptr_t>(p));
+        ASSERT_EQ(p[7], ~p[0]);
+        p[0] = p[7] = 0;
+        thread.deallocate(p);
+      };
+      while (set.size() < kMost) store();
+      while (set.size() > kMost / 4) {
+        drop();
+        drop();
+        store();
+      }
+      for (std::size_t i = 0; i < kMost / 2; ++i) {
+        drop();
+        store();
+      }
+    });
   }
   is_over = true;
   scavenger.join();

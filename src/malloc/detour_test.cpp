@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "guard/pattern.h"
 #include "malloc/process.h"
@@ -335,40 +336,30 @@ TEST(DetourDeathTest, WrongFreesOfWatchedObjectsHaveTheirSentences) {
 }
 
 TEST(Detour, WatchesBeginAndEndWhileThreadsAllocate) {
-  constexpr int kThreads = 4;
   Notebook& by_bytes = new_notebook(3000);
   Notebook& by_calls = new_notebook(20);
-  std::latch gate(kThreads + 1);
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      gate.arrive_and_wait();
-      std::vector<void*> mine;
-      for (std::size_t i = 0; i < 20'000; ++i) {
-        if (mine.size() < 50 || i % 3 != 0) {
-          mine.push_back(allocate(sizeof(int) + i * 31 % 900));
-          *static_cast<int*>(mine.back()) = t;
-        }
-        if (mine.size() > 100) {
-          std::swap(mine[i % mine.size()], mine.back());
-          ASSERT_EQ(*static_cast<int*>(mine.back()), t);
-          deallocate(mine.back());
-          mine.pop_back();
-        }
+  const auto come_and_go = [&](int t) {
+    std::vector<void*> mine;
+    for (std::size_t i = 0; i < 20'000; ++i) {
+      if (mine.size() < 50 || i % 3 != 0) {
+        mine.push_back(allocate(sizeof(int) + i * 31 % 900));
+        *static_cast<int*>(mine.back()) = t;
       }
-      for (void* p : mine) deallocate(p);
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  while (running.load() != 0) {
+      if (mine.size() > 100) {
+        std::swap(mine[i % mine.size()], mine.back());
+        ASSERT_EQ(*static_cast<int*>(mine.back()), t);
+        deallocate(mine.back());
+        mine.pop_back();
+      }
+    }
+    for (void* p : mine) deallocate(p);
+  };
+  run_together(4, come_and_go, [&] {
     Watch first(Detour::kByBytes, by_bytes);
     std::this_thread::yield();
     Watch second(Detour::kByCalls, by_calls);
     std::this_thread::yield();
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
   g_malloc.engine().check_invariants();
 }
 

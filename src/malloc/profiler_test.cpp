@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <latch>
 #include <map>
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
 #include "malloc/process.h"
@@ -260,33 +260,22 @@ TEST(ProfilerOfAHeap, TakesASpanOfFullChecksForNoneOfItsOwnAlthoughThePageMapHas
 }
 
 TEST_F(ProfilerTest, ThreadsHandBlocksToEachOtherWhileItStartsAndStops) {
-  constexpr int kThreads = 4;
   std::atomic<void*> shelves[8] = {};
-  std::latch gate(kThreads + 1);
-  std::atomic<int> running{kThreads};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, seed = random()] {
-      std::mt19937_64 choose(seed);
-      gate.arrive_and_wait();
-      for (int i = 0; i < 6000; ++i) {
-        const std::size_t size = choose() % (i % 50 == 0 ? 300'000 : 2000);
-        auto* p =
-            static_cast<char*>(i % 3 == 0 ? allocate_zeroed(1, size + 1) : allocate(size + 1));
-        p[size] = 1;
-        if (i % 5 == 0) p = static_cast<char*>(reallocate(p, choose() % 4000 + 1));
-        deallocate(shelves[choose() % 8].exchange(p));
-      }
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  for (std::size_t round = 0; running.load() != 0; ++round) {
+  const auto hand_over = [&, seed = random()](int t) {
+    std::mt19937_64 choose(seed + static_cast<std::uint64_t>(t));
+    for (int i = 0; i < 6000; ++i) {
+      const std::size_t size = choose() % (i % 50 == 0 ? 300'000 : 2000);
+      auto* p = static_cast<char*>(i % 3 == 0 ? allocate_zeroed(1, size + 1) : allocate(size + 1));
+      p[size] = 1;
+      if (i % 5 == 0) p = static_cast<char*>(reallocate(p, choose() % 4000 + 1));
+      deallocate(shelves[choose() % 8].exchange(p));
+    }
+  };
+  run_together(4, hand_over, [&, round = std::size_t{0}]() mutable {
     start(round % 2 == 0 ? 1 : 900 + round % 3);
     std::this_thread::yield();
-    if (round % 4 == 3) g_malloc.profiler().stop();
-  }
-  for (std::thread& thread : threads) thread.join();
+    if (round++ % 4 == 3) g_malloc.profiler().stop();
+  });
   for (std::atomic<void*>& shelf : shelves) deallocate(shelf.load());
   g_malloc.profiler().stop();
   for (std::size_t rate : {900, 901, 902}) EXPECT_EQ(sums_at(rate).live_objects, 0u);

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "malloc/malloc_in_test.h"
 #include "os/threads.h"
 
@@ -255,27 +256,22 @@ TEST_F(ScavengerTest, StartsNoThreadFromAFreeOfTheCLibrarys) {
 
 TEST_F(ScavengerTest, ThreadsGoOnWhileItWorks) {
   start(2);
-  constexpr int kThreads = 3;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, t] {
-      for (int round = 0; round < 30; ++round) {
-        std::vector<char*> blocks;
-        for (std::size_t i = 0; i < 12; ++i) {
-          blocks.push_back(
-              static_cast<char*>(engine.allocate_large(kMiB - i * kPageBytes, 16).address));
-          ASSERT_NE(blocks.back(), nullptr);
-          for (std::size_t k = 0; k < kMiB / 4; k += 65536) blocks.back()[k] = static_cast<char>(t);
-        }
-        for (char* p : blocks) {
-          for (std::size_t k = 0; k < kMiB / 4; k += 65536) ASSERT_EQ(p[k], static_cast<char>(t));
-          engine.deallocate_large(p);
-          scavenger.notice();
-        }
+  run_together(3, [this](int t) {
+    for (int round = 0; round < 30; ++round) {
+      std::vector<char*> blocks;
+      for (std::size_t i = 0; i < 12; ++i) {
+        blocks.push_back(
+            static_cast<char*>(engine.allocate_large(kMiB - i * kPageBytes, 16).address));
+        ASSERT_NE(blocks.back(), nullptr);
+        for (std::size_t k = 0; k < kMiB / 4; k += 65536) blocks.back()[k] = static_cast<char>(t);
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      for (char* p : blocks) {
+        for (std::size_t k = 0; k < kMiB / 4; k += 65536) ASSERT_EQ(p[k], static_cast<char>(t));
+        engine.deallocate_large(p);
+        scavenger.notice();
+      }
+    }
+  });
   scavenger.notice();
   EXPECT_TRUE(eventually([this] { return engine.idle_bytes() < Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());

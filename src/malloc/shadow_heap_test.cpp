@@ -1,11 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <latch>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -190,7 +188,6 @@ INSTANTIATE_TEST_SUITE_P(Checks, ShadowHeapOfThreads,
                          ::testing::Values(Options::Checks::kBasic, Options::Checks::kFrees));
 
 TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
-  constexpr std::size_t kThreads = 4;
   constexpr int kSteps = 2500;
   Options options;
   options.checks = GetParam();
@@ -201,36 +198,27 @@ TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
     std::mutex mutex;
     std::optional<Block> block;
   } shelves[8];
-  std::latch gate(kThreads + 1);
-  std::atomic<std::size_t> running{kThreads};
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, seed = random()] {
-      ShadowedThread thread(malloc, shadow, seed);
-      std::mt19937_64 choose(seed + 1);
-      gate.arrive_and_wait();
-      for (int i = 0; i < kSteps && !HasFailure(); ++i) {
-        thread.step();
-        if (i % 3 != 0) continue;
-        Shelf& shelf = shelves[choose() % std::size(shelves)];
-        std::optional<Block> found = thread.give_away();
-        {
-          std::lock_guard guard(shelf.mutex);
-          found.swap(shelf.block);
-        }
-        if (found) thread.deallocate(*found);
+  const auto hand_over = [&, seed = random()](int t) {
+    ShadowedThread thread(malloc, shadow, seed + 2 * static_cast<std::uint64_t>(t));
+    std::mt19937_64 choose(seed + 2 * static_cast<std::uint64_t>(t) + 1);
+    for (int i = 0; i < kSteps && !HasFailure(); ++i) {
+      thread.step();
+      if (i % 3 != 0) continue;
+      Shelf& shelf = shelves[choose() % std::size(shelves)];
+      std::optional<Block> found = thread.give_away();
+      {
+        std::lock_guard guard(shelf.mutex);
+        found.swap(shelf.block);
       }
-      thread.finish();
-      running.fetch_sub(1);
-    });
-  }
-  gate.arrive_and_wait();
-  while (running.load() != 0) {
+      if (found) thread.deallocate(*found);
+    }
+    thread.finish();
+  };
+  run_together(4, hand_over, [&] {
     engine.release_unneeded();
     statistics();
     std::this_thread::yield();
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
   ShadowedThread last(malloc, shadow, 1);
   for (Shelf& shelf : shelves) {
     if (shelf.block) last.deallocate(*shelf.block);

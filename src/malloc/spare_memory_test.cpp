@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
-#include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "os/page_source.h"
 
@@ -113,38 +112,32 @@ TEST(SpareMemory, ThePagesOfALargeBlockGoBackToTheKernel) {
 class SpareMemoryRandomTest : public SeededTest {};
 
 TEST_F(SpareMemoryRandomTest, BlocksOfAllThreadsStayApart) {
-  std::atomic<int> at_gate{0};
   const std::uint64_t seed = random();
-  std::vector<std::thread> threads;
-  for (unsigned char mark = 1; mark <= 4; ++mark) {
-    threads.emplace_back([&, mark] {
-      std::mt19937_64 own_random(seed + mark);
-      ++at_gate;
-      while (at_gate != 4) std::this_thread::yield();
-      std::vector<std::pair<unsigned char*, std::size_t>> mine;
-      for (int step = 0; step < 5000; ++step) {
-        if (mine.size() < 20 && own_random() % 2 == 0) {
-          const std::size_t bytes = own_random() % 3000;
-          const std::size_t alignment = std::size_t{1} << own_random() % 10;
-          auto* p = static_cast<unsigned char*>(g_spare.allocate(bytes, alignment).address);
-          if (p == nullptr) continue;
-          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
-          ASSERT_TRUE(g_spare.owns(p) && g_spare.owns(p + bytes / 2));
-          ASSERT_GE(g_spare.usable_bytes(p, "test"), bytes);
-          std::memset(p, mark, bytes);
-          mine.push_back({p, bytes});
-        } else if (!mine.empty()) {
-          std::swap(mine[own_random() % mine.size()], mine.back());
-          const auto [p, bytes] = mine.back();
-          for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(p[i], mark);
-          g_spare.deallocate(p);
-          mine.pop_back();
-        }
+  run_together(4, [&](int t) {
+    const auto mark = static_cast<unsigned char>(t + 1);
+    std::mt19937_64 own_random(seed + mark);
+    std::vector<std::pair<unsigned char*, std::size_t>> mine;
+    for (int step = 0; step < 5000; ++step) {
+      if (mine.size() < 20 && own_random() % 2 == 0) {
+        const std::size_t bytes = own_random() % 3000;
+        const std::size_t alignment = std::size_t{1} << own_random() % 10;
+        auto* p = static_cast<unsigned char*>(g_spare.allocate(bytes, alignment).address);
+        if (p == nullptr) continue;
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(p) % alignment, 0u);
+        ASSERT_TRUE(g_spare.owns(p) && g_spare.owns(p + bytes / 2));
+        ASSERT_GE(g_spare.usable_bytes(p, "test"), bytes);
+        std::memset(p, mark, bytes);
+        mine.push_back({p, bytes});
+      } else if (!mine.empty()) {
+        std::swap(mine[own_random() % mine.size()], mine.back());
+        const auto [p, bytes] = mine.back();
+        for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(p[i], mark);
+        g_spare.deallocate(p);
+        mine.pop_back();
       }
-      for (const auto& [p, bytes] : mine) g_spare.deallocate(p);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+    for (const auto& [p, bytes] : mine) g_spare.deallocate(p);
+  });
   void* const most = g_spare.allocate(SpareMemory::kBytes - 16, 1).address;
   EXPECT_NE(most, nullptr) << "something was lost";
   g_spare.deallocate(most);
