@@ -304,8 +304,7 @@ TEST(Detour, AThreadThatAllocatesMeanwhileSeesTheWholeWatcher) {
 
 TEST(Detour, WatchedObjectsAreInTheStatistics) {
   const auto live_of = [] {
-    Statistics now;
-    collect_statistics(g_malloc, now);
+    const Statistics now = collect_statistics(g_malloc);
     EXPECT_EQ(now.mapped, now.live + now.cached + now.free() + now.metadata + now.returned());
     return now.classes[SizeClassMap::class_of(7000)].live_objects;
   };

@@ -30,11 +30,7 @@ void in_a_thread(Body body) {
   std::thread(body).join();
 }
 
-Statistics statistics() {
-  Statistics now;
-  collect_statistics(g_malloc, now);
-  return now;
-}
+Statistics statistics() { return collect_statistics(g_malloc); }
 
 std::size_t live_objects(std::size_t bytes) {
   return statistics().classes[SizeClassMap::class_of(bytes)].live_objects;

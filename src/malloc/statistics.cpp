@@ -24,10 +24,10 @@ struct Cached {
 
 }  // namespace
 
-void collect_statistics(MallocInstance& malloc, Statistics& out) noexcept {
-  out = Statistics{};
+Statistics collect_statistics(MallocInstance& malloc) noexcept {
+  Statistics out{};
   out.name = "malloc";
-  if (must_not_wait()) return;  // nothing can be counted now
+  if (must_not_wait()) return out;  // nothing can be counted now
   malloc.count_from_now_on();
   // Bytes must not move from one sum to another meanwhile.
   LockGuard guard(malloc.round_lock());
@@ -108,11 +108,11 @@ void collect_statistics(MallocInstance& malloc, Statistics& out) noexcept {
   out.waits.metadata = engine.metadata().lock().waits();
   out.limit = engine.limit().statistics();
   out.scavenger = malloc.scavenger().statistics();
+  return out;
 }
 
 void print_statistics(MallocInstance& malloc) noexcept {
-  Statistics now;
-  collect_statistics(malloc, now);
+  const Statistics now = collect_statistics(malloc);
   FileSink sink(malloc.options().stats_file);
   write_statistics(now, sink);
 }

@@ -89,7 +89,7 @@ struct Statistics {
 /// \threads  any
 /// \cost     a visit to every class and every thread's cache, each under its lock; waits while
 ///           memory is being returned
-void collect_statistics(MallocInstance& malloc, Statistics& out) noexcept;
+Statistics collect_statistics(MallocInstance& malloc) noexcept;
 
 /// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
 void write_statistics(const Statistics& statistics, TextSink& sink) noexcept;

@@ -46,8 +46,7 @@ struct Mallinfo {
 };
 
 Mallinfo<std::size_t> collect_mallinfo() noexcept {
-  strata::Statistics now;
-  strata::collect_statistics(strata::g_malloc, now);
+  const strata::Statistics now = strata::collect_statistics(strata::g_malloc);
   Mallinfo<std::size_t> info{};
   for (const auto& entry : now.classes) info.ordblks += entry.free_objects + entry.cached_objects;
   info.hblks = now.huge_blocks;
@@ -142,8 +141,7 @@ extern "C" {
 void strata_stats_print() noexcept { strata::print_statistics(strata::g_malloc); }
 
 std::size_t strata_stats_json(char* buffer, std::size_t size) noexcept {
-  strata::Statistics now;
-  strata::collect_statistics(strata::g_malloc, now);
+  const strata::Statistics now = strata::collect_statistics(strata::g_malloc);
   strata::BufferSink sink(buffer, size);
   strata::write_statistics_json(now, sink);
   return sink.length();
@@ -180,8 +178,7 @@ STRATA_API Mallinfo<int> mallinfo() noexcept {
 
 STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
   if (options != 0) return strata::os::error_invalid();
-  strata::Statistics now;
-  strata::collect_statistics(strata::g_malloc, now);
+  const strata::Statistics now = strata::collect_statistics(strata::g_malloc);
   StreamSink sink(stream);
   write_malloc_info(now, sink);
   return sink.has_failed() ? -1 : 0;
@@ -189,8 +186,7 @@ STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
 
 /// To standard error, like glibc's, even if STRATA_STATS_FILE is set.
 STRATA_API void malloc_stats() noexcept {
-  strata::Statistics now;
-  strata::collect_statistics(strata::g_malloc, now);
+  const strata::Statistics now = strata::collect_statistics(strata::g_malloc);
   strata::FileSink sink("");
   strata::write_statistics(now, sink);
 }

@@ -33,8 +33,7 @@ namespace {
 
 std::size_t write_as(void (*write)(const Statistics&, TextSink&) noexcept, UserHeap* heap,
                      char* buffer, std::size_t size) noexcept {
-  Statistics now{};
-  if (heap != nullptr) heap->collect_statistics(now);
+  const Statistics now = heap != nullptr ? heap->collect_statistics() : Statistics{};
   BufferSink sink(buffer, size);
   write(now, sink);
   return sink.length();
@@ -180,8 +179,7 @@ const char* Heap::name() const noexcept { return heap_ != nullptr ? heap_->name(
 
 Heap::Statistics Heap::statistics() const noexcept {
   if (heap_ == nullptr) return {};
-  strata::Statistics now{};
-  heap_->collect_statistics(now);
+  const strata::Statistics now = heap_->collect_statistics();
   Statistics out;
   out.mapped = now.mapped;
   out.live = now.live;

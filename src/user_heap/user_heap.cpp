@@ -226,13 +226,14 @@ bool UserHeap::release_memory() noexcept {
   return with_thread(*malloc, [&](ThreadState& thread) { return malloc->release_memory(thread); });
 }
 
-void UserHeap::collect_statistics(Statistics& out) noexcept {
+Statistics UserHeap::collect_statistics() noexcept {
   MallocInstance* const malloc = malloc_if_made();
-  if (malloc != nullptr) strata::collect_statistics(*malloc, out);
-  out.name = name_;
-  if (malloc != nullptr) return;
-  out.limit.soft_limit = soft_limit_;
-  out.limit.hard_limit = hard_limit_;
+  Statistics now = malloc != nullptr ? strata::collect_statistics(*malloc) : Statistics{};
+  now.name = name_;
+  if (malloc != nullptr) return now;
+  now.limit.soft_limit = soft_limit_;
+  now.limit.hard_limit = hard_limit_;
+  return now;
 }
 
 void UserHeap::reset() noexcept {
@@ -274,8 +275,7 @@ void UserHeap::check_invariants() noexcept {
     LockGuard guard(malloc->round_lock());
     malloc->engine().check_invariants();
   }
-  Statistics now{};
-  collect_statistics(now);
+  const Statistics now = collect_statistics();
   STRATA_INVARIANT(now.mapped == now.live + now.cached + now.free() + now.metadata + now.returned(),
                    "the bytes of a heap do not add up");
   STRATA_INVARIANT(now.limit.held == now.mapped - now.returned(),

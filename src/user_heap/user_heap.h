@@ -37,8 +37,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
   bool owns(const void* p) noexcept;
   bool release_memory() noexcept;
-  /// \param out  all zero before
-  void collect_statistics(Statistics& out) noexcept;
+  Statistics collect_statistics() noexcept;
 
   /// \threads  no other thread is in a call about this heap meanwhile
   void reset() noexcept;
