@@ -36,26 +36,26 @@ constexpr std::size_t kHour = 3'600'000;  // in milliseconds
 
 /// For the compiler alone: what is in the file has no pointers.
 constexpr OptionRow kRows[] = {
-    choice(
-        STRATA_FIELD(checks), "CHECKS", "basic|frees|full|auto",
-        "basic: checks that cost nothing. frees: every free and realloc is verified at once, "
-        "thread caches stay; a double free, a pointer into an object and a delete with a wrong "
-        "size are found. full: every free is verified at once; freed memory and "
-        "the bytes after every object are filled and verified; freed objects wait before they are "
-        "used again; places are random. It finds use after free, overflow and mismatched deletes, "
-        "and does without the thread cache. auto: like frees, but without comparing sizes, as long "
-        "as that takes about 1% of the program's CPU time and of its memory or less; basic from "
-        "then on. At every level except basic, an access to a block of 0 bytes is a fault."),
+    choice(STRATA_FIELD(checks), "CHECKS", "basic|frees|full|auto",
+           "basic: checks that cost nothing. frees: verifies every free and realloc at once, with "
+           "thread caches; finds double frees, pointers into an object and deletes with a wrong "
+           "size. full: verifies every free at once, without thread caches; fills and verifies "
+           "freed memory and the bytes after every object, delays reuse, and places objects at "
+           "random; finds use after free, overflow and mismatched deletes. auto: like frees, but "
+           "without comparing sizes, as long as that takes about 1% of the program's CPU time and "
+           "of its memory or less; basic from then on. At every level except basic, an access to a "
+           "block of 0 bytes is a fault."),
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
     choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always|system",
            "When 2 MiB regions ask for huge pages. auto: from 32 MiB of heap on, where earlier "
-           "regions are touched, as long as the kernel provides them within 1 ms. system: as the "
-           "settings in /sys/kernel/mm/transparent_hugepage say, which may be for smaller sizes, "
-           "too."),
-    number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
-           "How much all thread caches together may hold; each thread holds at most its share."),
+           "regions are touched, as long as the kernel provides each within 1 ms. system: as the "
+           "settings in /sys/kernel/mm/transparent_hugepage say, which may also enable smaller "
+           "sizes."),
+    number(
+        STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
+        "The most that all thread caches together may hold; each thread holds at most its share."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
            "Memory that was not needed for this long goes back to the kernel; 0: only on "
            "malloc_trim."),
@@ -68,7 +68,7 @@ constexpr OptionRow kRows[] = {
         "more fails with ENOMEM; 0: no limit."),
     number(STRATA_FIELD(stats_signal), "STATS_SIGNAL", Unit::kNumber, 1, 64,
            "The signal that asks for statistics if STRATA_STATS is signal or both; 12 is SIGUSR2. "
-           "None of a fault, such as 11."),
+           "Signals of faults, such as 11, are refused."),
     text(STRATA_FIELD(stats_file), "STATS_FILE",
          "Append statistics to this file instead of writing them to standard error."),
     text(STRATA_FIELD(profile), "PROFILE",
@@ -76,40 +76,34 @@ constexpr OptionRow kRows[] = {
          "normal exit; %p is replaced by the process ID."),
     number(STRATA_FIELD(profile_rate), "PROFILE_RATE", Unit::kBytes, 1, Sampling::kMaxRate,
            "The mean number of bytes between samples of STRATA_PROFILE; 1: every allocation."),
-    number(
-        STRATA_FIELD(profile_signal), "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
-        "A signal on which STRATA_PROFILE also writes the file; 0: none; 12 is SIGUSR2. None of a "
-        "fault, such as 11."),
-    choice(
-        STRATA_FIELD(leaks), "LEAKS", "0|1",
-        "1: record the stack of every allocation, and report on standard error at normal exit what "
-        "is still live, by the place that allocated it. Full checks and guard pages see none of "
-        "these allocations, nor of those that STRATA_PROFILE samples."),
-    number(
-        STRATA_FIELD(guard_rate), "GUARD_RATE", Unit::kNumber, 0, Sampling::kMaxRate,
-        "One in this many allocations, chosen at random, is placed between inaccessible pages: its "
-        "overflow or use after free is reported with the stacks of its allocation and its free. "
-        "Below 65536 every allocation has that chance, and takes 40 instructions more; from there "
-        "on only objects that a thread gets from the heap count, not those that it has freed and "
-        "gets again, and guards take no time that shows; the first block from 160 to 256 KiB is "
-        "guarded, too, and some later ones. 0: none."),
-    choice(
-        STRATA_FIELD(deep_bind), "DEEPBIND", "drop|keep",
-        "drop: dlopen ignores RTLD_DEEPBIND, with which a library would get the C library's malloc "
-        "instead of this one. keep: for libraries that bring their own versions of symbols of the "
-        "program and share no block with it."),
+    number(STRATA_FIELD(profile_signal), "PROFILE_SIGNAL", Unit::kNumber, 0, 64,
+           "A signal on which STRATA_PROFILE also writes the file; 0: none; 12 is SIGUSR2. Signals "
+           "of faults, such as 11, are refused."),
+    choice(STRATA_FIELD(leaks), "LEAKS", "0|1",
+           "1: record the stack of every allocation, and report on standard error at normal exit "
+           "which are still live, by the place that made them. Full checks and guard pages do not "
+           "see these allocations, nor those that STRATA_PROFILE samples."),
+    number(STRATA_FIELD(guard_rate), "GUARD_RATE", Unit::kNumber, 0, Sampling::kMaxRate,
+           "One in this many allocations, chosen at random, is placed between inaccessible pages: "
+           "its overflow or use after free is reported with the stacks of its allocation and its "
+           "free. Below 65536, every allocation has that chance and takes 40 more instructions. "
+           "From 65536 on, only objects that a thread gets from the heap count, not those that it "
+           "has freed and gets again, and guards take no measurable time; the first block from 160 "
+           "to 256 KiB is guarded, too, and some later ones. 0: none."),
+    choice(STRATA_FIELD(deep_bind), "DEEPBIND", "drop|keep",
+           "drop: dlopen ignores RTLD_DEEPBIND, with which a library would get the C library's "
+           "malloc instead of this one. keep: for libraries that need their own versions of the "
+           "program's symbols and share no block with it."),
     choice(
         STRATA_FIELD(mismatches), "MISMATCHES", "arrays|all",
-        "What full checks, and guard pages that were asked for, compare. arrays: delete of what "
-        "new[] made, and delete[] of what new made, is an error. all: so is free of what new made, "
-        "and delete of what malloc made, which libraries with C++ runtimes of their own do without "
-        "harm."),
-    number(
-        STRATA_FIELD(random), "RANDOM", Unit::kSeed, 1, UINT32_MAX,
-        "on: where the heap lies, in which order its parts come into use, and what is sampled or "
-        "guarded differ from process to process. off: the heap lies at the same place in every "
-        "process, and is used upwards. A number: as on, but the same in every process with that "
-        "number, for runs that can be repeated."),
+        "What full checks, and guard pages that were asked for, compare. arrays: delete of new[] "
+        "memory, and delete[] of new memory, is an error. all: so is free of new memory, and "
+        "delete of malloc memory, which libraries with their own C++ runtimes do without harm."),
+    number(STRATA_FIELD(random), "RANDOM", Unit::kSeed, 1, UINT32_MAX,
+           "on: the place of the heap, the order in which its parts come into use, and the choice "
+           "of sampled and guarded objects differ from process to process. off: the heap lies at "
+           "the same place in every process, and is used upwards. A number: as on, but the same in "
+           "every process with that number, for repeatable runs."),
 };
 
 static_assert(std::size(kRows) == OptionTable::size());
