@@ -11,17 +11,7 @@
 #include "recorder/calls.h"
 #include "recorder/next.h"
 
-using strata::recorder::allocate_first;
-using strata::recorder::enter;
-using strata::recorder::find_next;
-using strata::recorder::g_next;
-using strata::recorder::is_first_memory;
-using strata::recorder::leave;
-using strata::recorder::log2_of;
-using strata::recorder::note;
-using strata::recorder::RecordKind;
-using strata::recorder::t_state;
-using strata::recorder::ThreadState;
+using namespace strata::recorder;
 using strata::trace::Operation;
 
 namespace {
@@ -42,7 +32,7 @@ void* refuse() noexcept {
 /// What lies in the first memory goes to the next malloc's.
 void* move_from_first(void* p, std::size_t bytes) noexcept {
   void* const moved = malloc(bytes);
-  const std::size_t most = strata::recorder::first_bytes_from(p);
+  const std::size_t most = first_bytes_from(p);
   if (moved != nullptr) std::memcpy(moved, p, bytes < most ? bytes : most);
   return moved;
 }
@@ -66,18 +56,19 @@ void* move_from_first(void* p, std::size_t bytes) noexcept {
   return p;
 }
 
-/// \param free_next  the next library's
-template <typename FreeNext>
-[[gnu::always_inline]] inline void give_back(const void* p, FreeNext free_next) noexcept {
+/// \param form  of the next library's; where it has none, free() will do
+template <typename... Rest>
+[[gnu::always_inline]] inline void give_back(void* p, void (*Next::*form)(void*, Rest...),
+                                             Rest... rest) noexcept {
   if (p == nullptr || is_first_memory(p)) return;
   ThreadState& state = t_state;
-  if (!enter(state)) {
-    if (find_next()) free_next();
-    return;
+  const bool is_noted = enter(state);
+  if (is_noted) note(state, {Operation::kFree}, p, 0, 0);
+  if (is_noted || find_next()) {
+    const auto function = g_next.*form;
+    function != nullptr ? function(p, rest...) : g_next.free(p);
   }
-  note(state, {Operation::kFree}, p, 0, 0);
-  free_next();
-  leave(state);
+  if (is_noted) leave(state);
 }
 
 }  // namespace
@@ -90,9 +81,7 @@ STRATA_NAME char* strndup(const char* text, std::size_t most) {
   return copy(text, strnlen(text, most));
 }
 
-STRATA_NAME void free(void* p) {
-  give_back(p, [&] { g_next.free(p); });
-}
+STRATA_NAME void free(void* p) { give_back(p, &Next::free); }
 
 STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
   ThreadState& state = t_state;
@@ -165,48 +154,42 @@ STRATA_NAME int posix_memalign(void** out, std::size_t alignment, std::size_t by
   return error;
 }
 
-STRATA_NAME void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+/// \param form  of the next library's
+[[gnu::always_inline]] inline void* make_aligned(void* (*Next::*form)(std::size_t, std::size_t),
+                                                 std::size_t alignment,
+                                                 std::size_t bytes) noexcept {
   ThreadState& state = t_state;
   if (!find_next()) return allocate_first(bytes, alignment);
-  if (g_next.aligned_alloc == nullptr) return refuse();
-  if (!enter(state)) return g_next.aligned_alloc(alignment, bytes);
+  const auto function = g_next.*form;
+  if (function == nullptr) return refuse();
+  if (!enter(state)) return function(alignment, bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, g_next.aligned_alloc(alignment, bytes), alignment, bytes, stack);
+  return note_aligned(state, function(alignment, bytes), alignment, bytes, stack);
+}
+
+STRATA_NAME void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return make_aligned(&Next::aligned_alloc, alignment, bytes);
 }
 
 STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
-  ThreadState& state = t_state;
-  if (!find_next()) return allocate_first(bytes, alignment);
-  if (g_next.memalign == nullptr) return refuse();
-  if (!enter(state)) return g_next.memalign(alignment, bytes);
-  const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, g_next.memalign(alignment, bytes), alignment, bytes, stack);
+  return make_aligned(&Next::memalign, alignment, bytes);
 }
 
-STRATA_NAME void* valloc(std::size_t bytes) {
+/// \param form  of the next library's
+[[gnu::always_inline]] inline void* make_pages(void* (*Next::*form)(std::size_t),
+                                               std::size_t bytes) noexcept {
   ThreadState& state = t_state;
-  if (!find_next() || g_next.valloc == nullptr) return refuse();
-  if (!enter(state)) return g_next.valloc(bytes);
+  if (!find_next() || g_next.*form == nullptr) return refuse();
+  if (!enter(state)) return (g_next.*form)(bytes);
   const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, g_next.valloc(bytes), strata::os::page_bytes(), bytes, stack);
+  return note_aligned(state, (g_next.*form)(bytes), strata::os::page_bytes(), bytes, stack);
 }
 
-STRATA_NAME void* pvalloc(std::size_t bytes) {
-  ThreadState& state = t_state;
-  if (!find_next() || g_next.pvalloc == nullptr) return refuse();
-  if (!enter(state)) return g_next.pvalloc(bytes);
-  const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, g_next.pvalloc(bytes), strata::os::page_bytes(), bytes, stack);
-}
+STRATA_NAME void* valloc(std::size_t bytes) { return make_pages(&Next::valloc, bytes); }
+STRATA_NAME void* pvalloc(std::size_t bytes) { return make_pages(&Next::pvalloc, bytes); }
 
-STRATA_NAME void free_sized(void* p, std::size_t bytes) {
-  give_back(p,
-            [&] { g_next.free_sized != nullptr ? g_next.free_sized(p, bytes) : g_next.free(p); });
-}
+STRATA_NAME void free_sized(void* p, std::size_t bytes) { give_back(p, &Next::free_sized, bytes); }
 
 STRATA_NAME void free_aligned_sized(void* p, std::size_t alignment, std::size_t bytes) {
-  give_back(p, [&] {
-    g_next.free_aligned_sized != nullptr ? g_next.free_aligned_sized(p, alignment, bytes)
-                                         : g_next.free(p);
-  });
+  give_back(p, &Next::free_aligned_sized, alignment, bytes);
 }

@@ -13,18 +13,7 @@
 #include "recorder/next.h"
 #include "recorder/system.h"
 
-using strata::recorder::enter;
-using strata::recorder::find_next;
-using strata::recorder::find_next_operators;
-using strata::recorder::g_next;
-using strata::recorder::g_next_operators;
-using strata::recorder::is_first_memory;
-using strata::recorder::leave;
-using strata::recorder::log2_of;
-using strata::recorder::note;
-using strata::recorder::RecordKind;
-using strata::recorder::t_state;
-using strata::recorder::ThreadState;
+using namespace strata::recorder;
 using strata::trace::Operation;
 
 namespace {
@@ -32,15 +21,14 @@ namespace {
 /// Where the C++ runtime is not to be found (a plugin has its own) an operator is what it is there:
 /// malloc. It cannot throw then.
 void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept {
-  if (!find_next()) return strata::recorder::allocate_first(bytes, alignment);
+  if (!find_next()) return allocate_first(bytes, alignment);
   if (alignment == 0) return g_next.malloc(bytes);
   const std::size_t rounded = (bytes + alignment - 1) & ~(alignment - 1);
   return g_next.aligned_alloc != nullptr ? g_next.aligned_alloc(alignment, rounded) : nullptr;
 }
 
 [[noreturn]] void end_for_want_of_memory() noexcept {
-  strata::recorder::say(
-      "strata record: operator new is out of memory and cannot throw: the program has no C++ "
+  say("strata record: operator new is out of memory and cannot throw: the program has no C++ "
       "runtime\n");
   strata::os::abort_process();
 }
@@ -92,22 +80,22 @@ void note_new(ThreadState& state, void* p, std::size_t bytes, std::size_t alignm
   return p != nullptr || !may_throw ? p : make_or_throw(bytes, alignment, is_array);
 }
 
-/// Calls the first of the next library's forms that there is.
-template <typename Drop>
-[[gnu::always_inline]] inline void drop(void* p, Drop forms) noexcept {
+/// \param form  of the next library's; where it has none, plain delete will do
+template <typename... Rest>
+[[gnu::always_inline]] inline void drop(void* p, void (*NextOperators::*form)(void*, Rest...),
+                                        Rest... rest) noexcept {
   if (p == nullptr || is_first_memory(p)) return;
   ThreadState& state = t_state;
   const bool is_noted = enter(state);
   if (is_noted) note(state, {Operation::kDelete}, p, 0, 0);
   if (find_next_operators() && !g_next_operators.are_plain) {
-    forms();
+    const auto function = g_next_operators.*form;
+    function != nullptr ? function(p, rest...) : g_next_operators.drop(p);
   } else if (find_next()) {
     g_next.free(p);
   }
   if (is_noted) leave(state);
 }
-
-const strata::recorder::NextOperators& next() noexcept { return g_next_operators; }
 
 }  // namespace
 
@@ -136,52 +124,29 @@ STRATA_NAME void* _ZnamSt11align_val_tRKSt9nothrow_t(std::size_t bytes, std::siz
 }
 
 // delete, delete[], and their forms: nothrow, sized, aligned.
-STRATA_NAME void _ZdlPv(void* p) {
-  drop(p, [&] { next().drop(p); });
-}
-STRATA_NAME void _ZdaPv(void* p) {
-  drop(p, [&] { (next().drop_array != nullptr ? next().drop_array : next().drop)(p); });
-}
-STRATA_NAME void _ZdlPvRKSt9nothrow_t(void* p, const void*) {
-  drop(p, [&] { next().drop(p); });
-}
-STRATA_NAME void _ZdaPvRKSt9nothrow_t(void* p, const void*) {
-  drop(p, [&] { (next().drop_array != nullptr ? next().drop_array : next().drop)(p); });
-}
-STRATA_NAME void _ZdlPvm(void* p, std::size_t bytes) {
-  drop(p, [&] { next().drop_sized != nullptr ? next().drop_sized(p, bytes) : next().drop(p); });
-}
+STRATA_NAME void _ZdlPv(void* p) { drop(p, &NextOperators::drop); }
+STRATA_NAME void _ZdaPv(void* p) { drop(p, &NextOperators::drop_array); }
+STRATA_NAME void _ZdlPvRKSt9nothrow_t(void* p, const void*) { drop(p, &NextOperators::drop); }
+STRATA_NAME void _ZdaPvRKSt9nothrow_t(void* p, const void*) { drop(p, &NextOperators::drop_array); }
+STRATA_NAME void _ZdlPvm(void* p, std::size_t bytes) { drop(p, &NextOperators::drop_sized, bytes); }
 STRATA_NAME void _ZdaPvm(void* p, std::size_t bytes) {
-  drop(p, [&] {
-    next().drop_array_sized != nullptr ? next().drop_array_sized(p, bytes) : next().drop(p);
-  });
+  drop(p, &NextOperators::drop_array_sized, bytes);
 }
 STRATA_NAME void _ZdlPvSt11align_val_t(void* p, std::size_t alignment) {
-  drop(p, [&] {
-    next().drop_aligned != nullptr ? next().drop_aligned(p, alignment) : next().drop(p);
-  });
+  drop(p, &NextOperators::drop_aligned, alignment);
 }
 STRATA_NAME void _ZdaPvSt11align_val_t(void* p, std::size_t alignment) {
-  drop(p, [&] {
-    next().drop_array_aligned != nullptr ? next().drop_array_aligned(p, alignment) : next().drop(p);
-  });
+  drop(p, &NextOperators::drop_array_aligned, alignment);
 }
 STRATA_NAME void _ZdlPvSt11align_val_tRKSt9nothrow_t(void* p, std::size_t alignment, const void*) {
-  _ZdlPvSt11align_val_t(p, alignment);
+  drop(p, &NextOperators::drop_aligned, alignment);
 }
 STRATA_NAME void _ZdaPvSt11align_val_tRKSt9nothrow_t(void* p, std::size_t alignment, const void*) {
-  _ZdaPvSt11align_val_t(p, alignment);
+  drop(p, &NextOperators::drop_array_aligned, alignment);
 }
 STRATA_NAME void _ZdlPvmSt11align_val_t(void* p, std::size_t bytes, std::size_t alignment) {
-  drop(p, [&] {
-    next().drop_sized_aligned != nullptr ? next().drop_sized_aligned(p, bytes, alignment)
-                                         : next().drop(p);
-  });
+  drop(p, &NextOperators::drop_sized_aligned, bytes, alignment);
 }
 STRATA_NAME void _ZdaPvmSt11align_val_t(void* p, std::size_t bytes, std::size_t alignment) {
-  drop(p, [&] {
-    next().drop_array_sized_aligned != nullptr
-        ? next().drop_array_sized_aligned(p, bytes, alignment)
-        : next().drop(p);
-  });
+  drop(p, &NextOperators::drop_array_sized_aligned, bytes, alignment);
 }
