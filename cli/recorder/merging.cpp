@@ -65,15 +65,12 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
 ///           time, can wait: nobody knew of it by then.
 std::size_t Recording::find_heads(std::uint64_t until) noexcept {
   std::size_t heads = 0;
-  const std::size_t count = streams_.stream_count();
-  for (std::size_t i = 0; i < count; ++i) {
-    Stream& stream = streams_.stream(i);
-    if (stream.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
+  streams_.for_each_used([&](Stream& stream) {
     const Record* const record = head(stream);
-    if (record == nullptr) continue;
+    if (record == nullptr) return;
     const std::uint64_t time = std::max(record->time, stream.held_until);
     if (time <= until) heads_[heads++] = {time, &stream};
-  }
+  });
   return heads;
 }
 
@@ -135,17 +132,16 @@ std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
 bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (stream.holds == kMostHolds) return false;
   const std::uint64_t until = record.time + clock_.skew();
-  const std::size_t count = streams_.stream_count();
-  for (std::size_t i = 0; i < count; ++i) {
-    Stream& other = streams_.stream(i);
-    if (&other == &stream || other.state.load(std::memory_order_acquire) != Stream::kUsed) continue;
+  bool is_held = false;
+  streams_.for_each_used([&](Stream& other) {
+    if (is_held || &other == &stream) return;
     const std::uint64_t time = time_of_end(other, record.address(), until);
-    if (time == 0) continue;
+    if (time == 0) return;
     stream.held_until = std::max(time, other.held_until) + 1;
     ++stream.holds;
-    return true;
-  }
-  return false;
+    is_held = true;
+  });
+  return is_held;
 }
 
 /// The first event of a stream gives it its number.
@@ -292,13 +288,8 @@ void Recording::write_stacks() noexcept {
 }
 
 void Recording::write_names() noexcept {
-  const std::size_t count = streams_.stream_count();
-  for (std::size_t i = 0; i < count; ++i) {
-    Stream& stream = streams_.stream(i);
-    if (stream.state.load(std::memory_order_acquire) != Stream::kUsed || stream.is_named ||
-        !stream.has_number) {
-      continue;
-    }
+  streams_.for_each_used([&](Stream& stream) {
+    if (stream.is_named || !stream.has_number) return;
     stream.is_named = true;
     Text path;
     path.add("/proc/self/task/").decimal(stream.thread).add("/comm");
@@ -310,18 +301,13 @@ void Recording::write_names() noexcept {
     line.decimal(stream.number).add(" ").decimal(stream.thread).add(" ");
     line.value(has_ended ? std::string_view(stream.name) : std::string_view(name, size));
     writer_->add_text(trace::BlockKind::kThreads, line.add("\n").view());
-  }
+  });
 }
 
 void Recording::report_drops() noexcept {
   std::uint64_t dropped = dropped_.load(std::memory_order_relaxed);
-  const std::size_t count = streams_.stream_count();
-  for (std::size_t i = 0; i < count; ++i) {
-    Stream& stream = streams_.stream(i);
-    if (stream.state.load(std::memory_order_acquire) == Stream::kUsed) {
-      dropped += stream.dropped.load(std::memory_order_relaxed);
-    }
-  }
+  streams_.for_each_used(
+      [&](Stream& stream) { dropped += stream.dropped.load(std::memory_order_relaxed); });
   if (dropped <= reported_drops_) return;
   writer_->add_dropped(dropped - reported_drops_);
   reported_drops_ = dropped;
@@ -329,16 +315,11 @@ void Recording::report_drops() noexcept {
 
 /// The system's word counts: a thread that ends needs to tell nobody.
 void Recording::collect_ended_threads() noexcept {
-  const std::size_t count = streams_.stream_count();
-  for (std::size_t i = 0; i < count; ++i) {
-    Stream& stream = streams_.stream(i);
-    if (stream.state.load(std::memory_order_acquire) != Stream::kUsed ||
-        is_thread_alive(process_, stream.thread) || head(stream) != nullptr) {
-      continue;
-    }
+  streams_.for_each_used([&](Stream& stream) {
+    if (is_thread_alive(process_, stream.thread) || head(stream) != nullptr) return;
     dropped_.fetch_add(stream.dropped.load(std::memory_order_relaxed), std::memory_order_relaxed);
     streams_.give_back_stream(stream);
-  }
+  });
 }
 
 }  // namespace strata::recorder

@@ -1,6 +1,7 @@
 #include "recorder/records.h"
 
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "os/wait.h"
@@ -11,7 +12,7 @@ namespace strata::recorder {
 Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   char name[sizeof Stream::name];
   read_thread_name(name);
-  const SpinGuard guard(lock_);
+  const std::lock_guard guard(lock_);
   if (streams_ == nullptr) {
     streams_ = static_cast<Stream*>(map_memory(kMostStreams * sizeof(Stream)));
     if (streams_ == nullptr) return nullptr;
@@ -36,7 +37,7 @@ Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
 }
 
 bool StreamTable::add_chunk(Stream& stream) noexcept {
-  const SpinGuard guard(lock_);
+  const std::lock_guard guard(lock_);
   Chunk* const chunk = take_chunk(kMostChunks + used_streams_);
   if (chunk == nullptr) return false;
   stream.current->next.store(chunk, std::memory_order_release);
@@ -68,7 +69,7 @@ void StreamTable::put_chunk(Chunk* chunk) noexcept {
 
 void StreamTable::give_back_chunk(Chunk* chunk) noexcept {
   {
-    const SpinGuard guard(lock_);
+    const std::lock_guard guard(lock_);
     put_chunk(chunk);
     full_chunks_.store(full_chunks_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
@@ -77,7 +78,7 @@ void StreamTable::give_back_chunk(Chunk* chunk) noexcept {
 
 void StreamTable::give_back_stream(Stream& stream) noexcept {
   {
-    const SpinGuard guard(lock_);
+    const std::lock_guard guard(lock_);
     put_chunk(stream.reading);
     --used_streams_;
     stream.state.store(Stream::kFree, std::memory_order_relaxed);

@@ -108,8 +108,14 @@ class StreamTable {
   // The writer's.
   void give_back_chunk(Chunk* chunk) noexcept;
   void give_back_stream(Stream& stream) noexcept;  ///< with its last chunk, once all is read
-  std::size_t stream_count() const noexcept { return used_.load(std::memory_order_acquire); }
-  Stream& stream(std::size_t index) noexcept { return streams_[index]; }
+  /// Calls visit(stream) for each that is in use.
+  template <typename Visit>
+  void for_each_used(Visit visit) noexcept {
+    const std::size_t count = used_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (streams_[i].state.load(std::memory_order_acquire) == Stream::kUsed) visit(streams_[i]);
+    }
+  }
 
   /// Whether the writer should not wait for its next round. Waking it takes longer than a chunk,
   /// and so few are still in a processor's cache.

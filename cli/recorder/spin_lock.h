@@ -26,15 +26,4 @@ class SpinLock {
   std::uint32_t word_ = 0;  // never changes: waiting for it is a pause
 };
 
-class SpinGuard {
- public:
-  explicit SpinGuard(SpinLock& lock) noexcept : lock_(lock) { lock_.lock(); }
-  ~SpinGuard() { lock_.unlock(); }
-  SpinGuard(const SpinGuard&) = delete;
-  SpinGuard& operator=(const SpinGuard&) = delete;
-
- private:
-  SpinLock& lock_;
-};
-
 }  // namespace strata::recorder

@@ -1,7 +1,7 @@
 #include "recorder/stacks.h"
 
 #include <algorithm>
-#include <cstring>
+#include <mutex>
 
 #include "recorder/system.h"
 
@@ -26,7 +26,7 @@ __attribute__((no_sanitize("address", "thread"))) bool are_unchanged(
 
 bool StackTree::prepare() noexcept {
   if (is_prepared_.load(std::memory_order_acquire)) return nodes_ != nullptr;
-  const SpinGuard guard(lock_);
+  const std::lock_guard guard(lock_);
   if (is_prepared_.load(std::memory_order_relaxed)) return nodes_ != nullptr;
   places_ = static_cast<std::atomic<std::uint32_t>*>(map_memory(kPlaces * sizeof places_[0]));
   nodes_ = static_cast<trace::StackNode*>(
@@ -59,7 +59,7 @@ std::uint32_t StackTree::find(std::uint32_t parent, std::uintptr_t address,
 }
 
 void StackTree::begin_anew() noexcept {
-  const SpinGuard guard(lock_);
+  const std::lock_guard guard(lock_);
   const std::uint32_t count = count_.load(std::memory_order_relaxed);
   if (count <= kMostOld) last_old_.store(count, std::memory_order_relaxed);
 }
@@ -67,7 +67,7 @@ void StackTree::begin_anew() noexcept {
 std::uint32_t StackTree::child_of(std::uint32_t parent, std::uintptr_t address) noexcept {
   std::size_t at;
   if (const std::uint32_t found = find(parent, address, at)) return found;
-  const SpinGuard guard(lock_);
+  const std::lock_guard guard(lock_);
   if (const std::uint32_t found = find(parent, address, at)) return found;
   const std::uint32_t number = count_.load(std::memory_order_relaxed) + 1;
   if (number > kMostNodes) return 0;
