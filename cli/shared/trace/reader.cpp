@@ -33,28 +33,17 @@ std::string property(const Properties& properties, std::string_view name) {
   return found == properties.end() ? std::string() : found->second;
 }
 
-struct Reader::Decompressor {
-  Decompressor() : context(ZSTD_createDCtx()) {
-    if (context == nullptr) throw std::bad_alloc();
-  }
-  ~Decompressor() { ZSTD_freeDCtx(context); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
-  ZSTD_DCtx* context;
-};
-
 Reader::Reader(const std::string& path) : Reader(path, open(path)) {}
 
 Reader::Reader(std::string name, std::unique_ptr<std::istream> bytes)
     : name_(std::move(name)),
       in_(std::move(bytes)),
-      decompressor_(std::make_unique<Decompressor>()),
+      decompressor_(ZSTD_createDCtx(), ZSTD_freeDCtx),
       stacks_(1),
       stack_modules_(1, kNoModule) {
+  if (decompressor_ == nullptr) throw std::bad_alloc();
   read_file_header();
 }
-
-Reader::~Reader() = default;
 
 void Reader::fail(const std::string& what) const {
   throw TraceError(fmt::format("the trace '{}' is damaged in the block at byte {}: {}", name_,
@@ -162,7 +151,7 @@ void Reader::unpack(std::string_view body, unsigned column_count) {
     at += size.stored_bytes;
     if (size.stored_bytes == size.raw_bytes) {
       if (size.raw_bytes != 0) std::memcpy(raw_[i].data(), stored, size.raw_bytes);
-    } else if (ZSTD_decompressDCtx(decompressor_->context, raw_[i].data(), size.raw_bytes, stored,
+    } else if (ZSTD_decompressDCtx(decompressor_.get(), raw_[i].data(), size.raw_bytes, stored,
                                    size.stored_bytes) != size.raw_bytes) {
       fail(fmt::format("column {} cannot be decompressed", i));
     }

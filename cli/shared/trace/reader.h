@@ -13,6 +13,8 @@
 #include "shared/trace/event.h"
 #include "shared/trace/layout.h"
 
+struct ZSTD_DCtx_s;
+
 namespace strata::trace {
 
 /// A file that is not a trace, or a damaged one: one sentence that names the file and the place.
@@ -59,7 +61,6 @@ class Reader {
   /// \errors  TraceError
   explicit Reader(const std::string& path);
   Reader(std::string name, std::unique_ptr<std::istream> bytes);
-  ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -105,7 +106,6 @@ class Reader {
     const unsigned char* at_ = nullptr;
     const unsigned char* end_ = nullptr;
   };
-  struct Decompressor;
 
   void read_file_header();
   bool read_block();
@@ -125,7 +125,7 @@ class Reader {
 
   std::string name_;
   std::unique_ptr<std::istream> in_;
-  std::unique_ptr<Decompressor> decompressor_;
+  std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> decompressor_;
   std::uint64_t position_ = 0;
   std::uint64_t block_position_ = 0;
   std::uint64_t tick_ns_ = 1;
