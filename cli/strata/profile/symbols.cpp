@@ -172,31 +172,47 @@ class Units {
 
 }  // namespace
 
-struct Symbols::Module {
-  Module() {
-    callbacks.find_elf = ::dwfl_build_id_find_elf;
-    callbacks.find_debuginfo = ::dwfl_standard_find_debuginfo;
-    callbacks.section_address = ::dwfl_offline_section_address;
-    session = ::dwfl_begin(&callbacks);
+/// Those of one file.
+class SymbolFiles::Symbols {
+ public:
+  Symbols() {
+    callbacks_.find_elf = ::dwfl_build_id_find_elf;
+    callbacks_.find_debuginfo = ::dwfl_standard_find_debuginfo;
+    callbacks_.section_address = ::dwfl_offline_section_address;
+    session_ = ::dwfl_begin(&callbacks_);
   }
-  ~Module() {
-    if (session != nullptr) ::dwfl_end(session);
+  ~Symbols() {
+    if (session_ != nullptr) ::dwfl_end(session_);
   }
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
+  Symbols(const Symbols&) = delete;
+  Symbols& operator=(const Symbols&) = delete;
 
   bool open(const std::string& file) {
-    if (session == nullptr) return false;
-    ::dwfl_report_begin(session);
-    module = ::dwfl_report_offline(session, file.c_str(), file.c_str(), -1);
-    ::dwfl_report_end(session, nullptr, nullptr);
-    return module != nullptr && ::dwfl_module_getelf(module, &bias) != nullptr;
+    if (session_ == nullptr) return false;
+    ::dwfl_report_begin(session_);
+    module_ = ::dwfl_report_offline(session_, file.c_str(), file.c_str(), -1);
+    ::dwfl_report_end(session_, nullptr, nullptr);
+    return module_ != nullptr && ::dwfl_module_getelf(module_, &bias_) != nullptr;
   }
 
+  bool has_build_id(const std::string& build_id) const {
+    const unsigned char* bits = nullptr;
+    GElf_Addr where = 0;
+    const int count = ::dwfl_module_build_id(module_, &bits, &where);
+    return count > 0 && hex(bits, count) == build_id;
+  }
+
+  /// Empty if nothing is known.
+  std::vector<Line> lines_at(std::uint64_t file_offset) {
+    const Dwarf_Addr address = address_of(file_offset);
+    return address == 0 ? std::vector<Line>() : lines_of(address);
+  }
+
+ private:
   /// Where libdwfl put what stands at this offset of the file; 0 if no segment has it.
   Dwarf_Addr address_of(std::uint64_t file_offset) const {
     GElf_Addr ignored;
-    Elf* elf = ::dwfl_module_getelf(module, &ignored);
+    Elf* elf = ::dwfl_module_getelf(module_, &ignored);
     std::size_t count = 0;
     if (elf == nullptr || ::elf_getphdrnum(elf, &count) != 0) return 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -204,14 +220,14 @@ struct Symbols::Module {
       if (::gelf_getphdr(elf, static_cast<int>(i), &segment) == nullptr) continue;
       if (segment.p_type != PT_LOAD || file_offset < segment.p_offset) continue;
       if (file_offset - segment.p_offset >= segment.p_filesz) continue;
-      return file_offset - segment.p_offset + segment.p_vaddr + bias;
+      return file_offset - segment.p_offset + segment.p_vaddr + bias_;
     }
     return 0;
   }
 
   std::vector<Line> lines_of(Dwarf_Addr address) {
     Line innermost;
-    if (const auto [unit, unit_bias] = units.at(module, address); unit != nullptr) {
+    if (const auto [unit, unit_bias] = units_.at(module_, address); unit != nullptr) {
       if (Dwarf_Line* source = ::dwarf_getsrc_die(unit, address - unit_bias)) {
         int line = 0;
         ::dwarf_lineno(source, &line);
@@ -227,7 +243,7 @@ struct Symbols::Module {
     GElf_Off offset = 0;
     GElf_Sym symbol;
     const char* name =
-        ::dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
+        ::dwfl_module_addrinfo(module_, address, &offset, &symbol, nullptr, nullptr, nullptr);
     // The nearest symbol below is not the function, unless it reaches so far.
     if (name == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return {};
     innermost.function = readable_name(name);
@@ -255,47 +271,37 @@ struct Symbols::Module {
     return lines;
   }
 
-  Dwfl_Callbacks callbacks{};
-  Dwfl* session = nullptr;
-  Dwfl_Module* module = nullptr;
-  GElf_Addr bias = 0;
-  Units units;
+  Dwfl_Callbacks callbacks_{};
+  Dwfl* session_ = nullptr;
+  Dwfl_Module* module_ = nullptr;
+  GElf_Addr bias_ = 0;
+  Units units_;
 };
 
-Symbols::Symbols(const std::string& file, const std::string& build_id) {
-  if (file.empty() || file.front() != '/') return;  // "[vdso]" and the like
-  auto module = std::make_unique<Module>();
-  if (!module->open(file)) return;
-  if (!build_id.empty()) {
-    const unsigned char* bits = nullptr;
-    GElf_Addr where = 0;
-    const int count = ::dwfl_module_build_id(module->module, &bits, &where);
-    is_another_build_ = count <= 0 || hex(bits, count) != build_id;
-    if (is_another_build_) return;
-  }
-  module_ = std::move(module);
-}
-
-Symbols::~Symbols() = default;
-
-std::vector<Line> Symbols::lines_at(std::uint64_t file_offset) const {
-  if (module_ == nullptr) return {};
-  const Dwarf_Addr address = module_->address_of(file_offset);
-  return address == 0 ? std::vector<Line>() : module_->lines_of(address);
-}
+SymbolFiles::SymbolFiles(std::string done) : done_(std::move(done)) {}
+SymbolFiles::~SymbolFiles() = default;
 
 std::vector<Line> SymbolFiles::lines_at(const std::string& file, const std::string& build_id,
                                         std::uint64_t offset) {
-  const auto [entry, is_new] = files_.try_emplace({file, build_id}, file, build_id);
-  const Symbols& symbols = entry->second;
-  if (is_new && symbols.is_another_build()) {
-    notes_.push_back(
-        fmt::format("'{}' is not the file that was {}: its functions stay numbers", file, done_));
-  }
-  std::vector<Line> lines = symbols.lines_at(offset);
+  const auto [entry, is_new] = files_.try_emplace({file, build_id});
+  std::unique_ptr<Symbols>& symbols = entry->second;
+  if (is_new) symbols = open(file, build_id);
+  std::vector<Line> lines;
+  if (symbols != nullptr) lines = symbols->lines_at(offset);
   if (!lines.empty()) return lines;
   const std::string name = std::filesystem::path(file).filename().string();
   return {{fmt::format("{}+{:#x}", name.empty() ? file : name, offset), "", 0}};
+}
+
+std::unique_ptr<SymbolFiles::Symbols> SymbolFiles::open(const std::string& file,
+                                                        const std::string& build_id) {
+  if (!file.starts_with('/')) return nullptr;  // "[vdso]" and the like
+  auto symbols = std::make_unique<Symbols>();
+  if (!symbols->open(file)) return nullptr;
+  if (build_id.empty() || symbols->has_build_id(build_id)) return symbols;
+  notes_.push_back(
+      fmt::format("'{}' is not the file that was {}: its functions stay numbers", file, done_));
+  return nullptr;
 }
 
 std::string readable_name(const std::string& name) {
