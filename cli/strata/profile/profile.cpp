@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <unordered_map>
 
 #include "input/read_file.h"
@@ -13,42 +14,42 @@
 namespace strata::cli {
 namespace {
 
-/// Numbers of the file, strings and references still unresolved.
-struct RawLocation {
-  std::uint64_t id = 0;
-  std::uint64_t mapping = 0;
-  std::uint64_t address = 0;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> lines;  ///< function, line
-};
-struct RawFunction {
-  std::uint64_t name = 0;
-  std::uint64_t file = 0;
-};
-
 class Reader {
  public:
-  Profile read(std::string_view message) {
-    // The string table may stand anywhere, and everything refers to it: it comes first.
-    for (WireReader in(message); in.next();) {
-      if (in.field() == 6) strings_.emplace_back(in.bytes());
+  explicit Reader(std::string_view message) : message_(message) {}
+
+  /// Fields may stand in any order: first comes what others refer to.
+  Profile read() {
+    for_each(6, [&](const WireReader& in) { strings_.emplace_back(in.bytes()); });
+    std::string default_kind;
+    for (WireReader in(message_); in.next();) {
+      if (in.field() == 7) profile_.drop_frames = string(in.number());
+      if (in.field() == 9) profile_.time_ns = in.signed_number();
+      if (in.field() == 10) profile_.duration_ns = in.signed_number();
+      if (in.field() == 12) profile_.period = in.signed_number();
+      if (in.field() == 14) default_kind = string(in.number());
     }
-    for (WireReader in(message); in.next();) read_field(in);
-    resolve();
+    for_each(5, [&](const WireReader& in) { add_function(in.bytes()); });
+    for_each(3, [&](const WireReader& in) { add_mapping(in.bytes()); });
+    for_each(4, [&](const WireReader& in) { add_location(in.bytes()); });
+    for_each(1, [&](const WireReader& in) { add_kind(in.bytes()); });
+    if (profile_.kinds.empty()) throw DamagedProfile("it does not say what it counts");
+    for_each(2, [&](const WireReader& in) { add_sample(in.bytes()); });
+    profile_.default_kind = profile_.find_kind(default_kind);
+    if (profile_.default_kind == Profile::kNone) {
+      profile_.default_kind = profile_.kinds.size() - 1;  // as pprof has it
+    }
     return std::move(profile_);
   }
 
  private:
-  void read_field(const WireReader& in) {
-    if (in.field() == 1) profile_.kinds.push_back(kind(in.bytes()));
-    if (in.field() == 2) add_sample(in.bytes());
-    if (in.field() == 3) add_mapping(in.bytes());
-    if (in.field() == 4) add_location(in.bytes());
-    if (in.field() == 5) add_function(in.bytes());
-    if (in.field() == 7) profile_.drop_frames = string(in.number());
-    if (in.field() == 9) profile_.time_ns = in.signed_number();
-    if (in.field() == 10) profile_.duration_ns = in.signed_number();
-    if (in.field() == 12) profile_.period = in.signed_number();
-    if (in.field() == 14) default_kind_ = string(in.number());
+  using Numbers = std::unordered_map<std::uint64_t, std::size_t>;
+
+  template <typename Take>
+  void for_each(unsigned field, Take take) const {
+    for (WireReader in(message_); in.next();) {
+      if (in.field() == field) take(in);
+    }
   }
 
   std::string string(std::uint64_t index) const {
@@ -56,50 +57,21 @@ class Reader {
     return strings_[index];
   }
 
-  Profile::Kind kind(std::string_view message) const {
-    Profile::Kind kind;
-    for (WireReader in(message); in.next();) {
-      if (in.field() == 1) kind.type = string(in.number());
-      if (in.field() == 2) kind.unit = string(in.number());
-    }
-    return kind;
+  static std::size_t index_in(const Numbers& numbers, std::uint64_t id) {
+    const auto found = numbers.find(id);
+    if (found == numbers.end()) throw DamagedProfile(kDangling);
+    return found->second;
   }
 
-  void add_sample(std::string_view message) {
-    Profile::Sample& sample = profile_.samples.emplace_back();
+  void add_function(std::string_view message) {
+    std::uint64_t id = 0;
+    Function function;
     for (WireReader in(message); in.next();) {
-      if (in.field() == 1) {
-        in.for_each_number([&](std::uint64_t id) { sample.locations.push_back(id); });
-      }
-      if (in.field() == 2) {
-        in.for_each_number([&](std::uint64_t value) {
-          sample.values.push_back(static_cast<std::int64_t>(value));
-        });
-      }
-      if (in.field() == 3) add_label(sample, in.bytes());
+      if (in.field() == 1) id = in.number();
+      if (in.field() == 2) function.name = in.number();
+      if (in.field() == 4) function.file = in.number();
     }
-  }
-
-  /// The heap that the sample is from becomes its outermost call, so that each view has it.
-  void add_label(const Profile::Sample& sample, std::string_view message) {
-    std::uint64_t key = 0;
-    std::uint64_t text = 0;
-    for (WireReader in(message); in.next();) {
-      if (in.field() == 1) key = in.number();
-      if (in.field() == 2) text = in.number();
-    }
-    if (string(key) == "heap") heap_of_[index_of(sample)] = string(text);
-  }
-  std::size_t index_of(const Profile::Sample& sample) const {
-    return static_cast<std::size_t>(&sample - profile_.samples.data());
-  }
-  std::size_t location_of_heap(const std::string& name) {
-    const auto [entry, is_new] = heap_locations_.try_emplace(name, profile_.locations.size());
-    if (is_new) {
-      Profile::Location& location = profile_.locations.emplace_back();
-      location.lines.push_back({fmt::format("[the heap '{}']", name), "", 0});
-    }
-    return entry->second;
+    functions_[id] = function;
   }
 
   void add_mapping(std::string_view message) {
@@ -114,77 +86,95 @@ class Reader {
   }
 
   void add_location(std::string_view message) {
-    RawLocation& location = locations_.emplace_back();
-    for (WireReader in(message); in.next();) {
-      if (in.field() == 1) location.id = in.number();
-      if (in.field() == 2) location.mapping = in.number();
-      if (in.field() == 3) location.address = in.number();
-      if (in.field() != 4) continue;
-      auto& line = location.lines.emplace_back();
-      for (WireReader inner(in.bytes()); inner.next();) {
-        if (inner.field() == 1) line.first = inner.number();
-        if (inner.field() == 2) line.second = inner.number();
-      }
-    }
-  }
-
-  void add_function(std::string_view message) {
+    Profile::Location& location = profile_.locations.emplace_back();
     std::uint64_t id = 0;
-    RawFunction function;
+    std::uint64_t mapping = 0;
     for (WireReader in(message); in.next();) {
       if (in.field() == 1) id = in.number();
-      if (in.field() == 2) function.name = in.number();
-      if (in.field() == 4) function.file = in.number();
+      if (in.field() == 2) mapping = in.number();
+      if (in.field() == 3) location.address = in.number();
+      if (in.field() == 4) location.lines.push_back(line(in.bytes()));
     }
-    functions_[id] = function;
+    if (mapping != 0) location.mapping = index_in(mapping_of_, mapping);
+    location_of_[id] = profile_.locations.size() - 1;
   }
 
-  void resolve() {
-    std::unordered_map<std::uint64_t, std::size_t> location_of;
-    for (const RawLocation& raw : locations_) {
-      Profile::Location location;
-      location.address = raw.address;
-      if (raw.mapping != 0) location.mapping = index_in(mapping_of_, raw.mapping);
-      for (const auto& [function_id, line] : raw.lines) {
-        const auto function = functions_.find(function_id);
-        if (function == functions_.end()) throw DamagedProfile(kDangling);
-        location.lines.push_back(
-            {string(function->second.name), string(function->second.file), line});
-      }
-      location_of[raw.id] = profile_.locations.size();
-      profile_.locations.push_back(std::move(location));
+  Line line(std::string_view message) const {
+    std::uint64_t function = 0;
+    std::uint64_t number = 0;
+    for (WireReader in(message); in.next();) {
+      if (in.field() == 1) function = in.number();
+      if (in.field() == 2) number = in.number();
     }
-    if (profile_.kinds.empty()) throw DamagedProfile("it does not say what it counts");
-    for (Profile::Sample& sample : profile_.samples) {
-      for (std::size_t& location : sample.locations) location = index_in(location_of, location);
-      const auto heap = heap_of_.find(index_of(sample));
-      if (heap != heap_of_.end()) sample.locations.push_back(location_of_heap(heap->second));
-      if (sample.values.size() != profile_.kinds.size()) {
-        throw DamagedProfile("a sample has more or fewer values than there are kinds");
-      }
-    }
-    profile_.default_kind = profile_.kinds.size() - 1;  // as pprof has it
-    const std::size_t kind = profile_.find_kind(default_kind_);
-    if (kind != Profile::kNone) profile_.default_kind = kind;
+    const auto found = functions_.find(function);
+    if (found == functions_.end()) throw DamagedProfile(kDangling);
+    return {string(found->second.name), string(found->second.file), number};
   }
 
-  static std::size_t index_in(const std::unordered_map<std::uint64_t, std::size_t>& map,
-                              std::uint64_t id) {
-    const auto found = map.find(id);
-    if (found == map.end()) throw DamagedProfile(kDangling);
-    return found->second;
+  void add_kind(std::string_view message) {
+    Profile::Kind& kind = profile_.kinds.emplace_back();
+    for (WireReader in(message); in.next();) {
+      if (in.field() == 1) kind.type = string(in.number());
+      if (in.field() == 2) kind.unit = string(in.number());
+    }
+  }
+
+  void add_sample(std::string_view message) {
+    Profile::Sample& sample = profile_.samples.emplace_back();
+    std::optional<std::string> heap;
+    for (WireReader in(message); in.next();) {
+      if (in.field() == 1) {
+        in.for_each_number(
+            [&](std::uint64_t id) { sample.locations.push_back(index_in(location_of_, id)); });
+      }
+      if (in.field() == 2) {
+        in.for_each_number([&](std::uint64_t value) {
+          sample.values.push_back(static_cast<std::int64_t>(value));
+        });
+      }
+      if (in.field() == 3) read_label(in.bytes(), heap);
+    }
+    // The heap that the sample is from becomes its outermost call, so that each view has it.
+    if (heap) sample.locations.push_back(location_of_heap(*heap));
+    if (sample.values.size() != profile_.kinds.size()) {
+      throw DamagedProfile("a sample has more or fewer values than there are kinds");
+    }
+  }
+
+  void read_label(std::string_view message, std::optional<std::string>& heap) const {
+    std::uint64_t key = 0;
+    std::uint64_t text = 0;
+    for (WireReader in(message); in.next();) {
+      if (in.field() == 1) key = in.number();
+      if (in.field() == 2) text = in.number();
+    }
+    if (string(key) == "heap") heap = string(text);
+  }
+
+  std::size_t location_of_heap(const std::string& name) {
+    const auto [entry, is_new] = heap_locations_.try_emplace(name, profile_.locations.size());
+    if (is_new) {
+      Profile::Location& location = profile_.locations.emplace_back();
+      location.lines.push_back({fmt::format("[the heap '{}']", name), "", 0});
+    }
+    return entry->second;
   }
 
   static constexpr const char* kDangling = "it refers to a place that it does not have";
 
+  /// Numbers of strings.
+  struct Function {
+    std::uint64_t name = 0;
+    std::uint64_t file = 0;
+  };
+
+  std::string_view message_;
   Profile profile_;
   std::vector<std::string> strings_;
-  std::vector<RawLocation> locations_;
-  std::unordered_map<std::uint64_t, std::size_t> mapping_of_;
-  std::unordered_map<std::uint64_t, RawFunction> functions_;
-  std::unordered_map<std::size_t, std::string> heap_of_;  ///< of samples that say it
+  std::unordered_map<std::uint64_t, Function> functions_;
+  Numbers mapping_of_;
+  Numbers location_of_;
   std::unordered_map<std::string, std::size_t> heap_locations_;
-  std::string default_kind_;
 };
 
 }  // namespace
@@ -217,7 +207,8 @@ std::string Profile::program() const {
 Profile parse_profile(const std::string& name, std::string_view bytes) {
   if (bytes.empty()) throw UsageError(fmt::format("'{}' is empty", name));
   try {
-    Profile profile = is_gzip(bytes) ? Reader().read(gunzip(bytes)) : Reader().read(bytes);
+    const std::string unpacked = is_gzip(bytes) ? gunzip(bytes) : std::string();
+    Profile profile = Reader(is_gzip(bytes) ? unpacked : bytes).read();
     profile.name = name;
     return profile;
   } catch (const DamagedProfile& reason) {
