@@ -9,6 +9,7 @@
 #include "input/usage_error.h"
 #include "output/progress.h"
 #include "output/table.h"
+#include "output/text.h"
 #include "output/units.h"
 #include "output/warnings.h"
 
@@ -89,15 +90,6 @@ class AdviseCommand final : public ExplainingCommand {
     return line;
   }
 
-  static std::string indented(const std::string& text) {
-    std::string result = "      ";
-    for (const char c : text) {
-      result += c;
-      if (c == '\n') result += "      ";
-    }
-    return result;
-  }
-
   static void tell_one(const Explanation& explanation, const Trial& trial, bool has_change) {
     const PlaceSums& sums = explanation.sums()[trial.candidate.place];
     fmt::print("    {}.\n", trial.candidate.pattern(sums));
@@ -105,7 +97,8 @@ class AdviseCommand final : public ExplainingCommand {
       fmt::print("    It could not be tried: {}.\n", trial.failure);
       return;
     }
-    if (has_change) fmt::print("\n{}\n\n", indented(trial.candidate.change(sums)));
+    if (has_change)
+      fmt::print("\n      {}\n\n", replaced(trial.candidate.change(sums), "\n", "\n      "));
     fmt::print("    {}; {}.\n", amount("CPU time", trial.cpu_s, false),
                amount("memory", trial.peak_bytes, true));
   }

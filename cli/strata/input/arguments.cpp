@@ -14,11 +14,6 @@ namespace {
 
 constexpr double kLongestSeconds = 366.0 * 24 * 3600;
 
-bool is_plain(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-         std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
-}
-
 }  // namespace
 
 CommandLine split_at_separator(const std::vector<std::string>& arguments) {
@@ -142,27 +137,6 @@ std::pair<std::string, std::string> parse_setting(std::string_view text) {
   }
   if (!name.starts_with("STRATA_")) name.insert(0, "STRATA_");
   return {name, std::string(text.substr(equals + 1))};
-}
-
-std::string shell_quoted(const std::vector<std::string>& command) {
-  std::string line;
-  for (const std::string& word : command) {
-    if (!line.empty()) line += ' ';
-    if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (char c : word) {
-      if (c == '\'') {
-        line += "'\\''";
-      } else {
-        line += c;
-      }
-    }
-    line += '\'';
-  }
-  return line;
 }
 
 }  // namespace strata::cli

@@ -45,7 +45,4 @@ std::vector<std::string> split_names(std::string_view option, std::string_view t
 /// \errors  UsageError for a name that is empty or not made of letters, digits, - and _.
 std::pair<std::string, std::string> parse_setting(std::string_view text);
 
-/// The command as a person would type it again: quoted where the shell needs it.
-std::string shell_quoted(const std::vector<std::string>& command);
-
 }  // namespace strata::cli

@@ -90,11 +90,6 @@ TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
   }
 }
 
-TEST(Arguments, CommandsAreQuotedAsTheShellWantsThem) {
-  EXPECT_EQ(shell_quoted({"ls", "-l", "/tmp/a.b"}), "ls -l /tmp/a.b");
-  EXPECT_EQ(shell_quoted({"sh", "-c", "echo 'x' $y", ""}), "sh -c 'echo '\\''x'\\'' $y' ''");
-}
-
 TEST(Arguments, SizesHaveUnitsAndBounds) {
   const auto parse = [](const char* text) { return parse_size("--size", text, 1024, 1 << 30); };
   EXPECT_EQ(parse("1024"), 1024);

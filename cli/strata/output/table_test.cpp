@@ -97,6 +97,11 @@ TEST(Printable, HasNoControlCharacters) {
   EXPECT_EQ(printable("cut \xc2"), "cut \xc2");
 }
 
+TEST(Text, CommandsAreQuotedAsTheShellWantsThem) {
+  EXPECT_EQ(shell_quoted({"ls", "-l", "/tmp/a.b"}), "ls -l /tmp/a.b");
+  EXPECT_EQ(shell_quoted({"sh", "-c", "echo 'x' $y", ""}), "sh -c 'echo '\\''x'\\'' $y' ''");
+}
+
 TEST(Table, ColoursAreAroundTheTextAndOnlyWhenAskedFor) {
   EXPECT_EQ(styled("x", Style::kGood, true), "\033[32mx\033[0m");
   EXPECT_EQ(styled("x", Style::kGood, false), "x");

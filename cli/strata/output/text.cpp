@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace strata::cli {
 namespace {
 
 /// Of a byte of UTF-8: no character begins with it.
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+/// For the shell.
+bool needs_no_quotes(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("@%+=:,./-_").find(c) != std::string_view::npos;
+}
 
 }  // namespace
 
@@ -68,6 +75,24 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
     }
   }
   return lines;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (std::size_t at; (at = text.find(from)) != std::string_view::npos;) {
+    result.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return result.append(text);
+}
+
+std::string shell_quoted(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) {
+    const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), needs_no_quotes);
+    append_item(line, is_plain ? word : fmt::format("'{}'", replaced(word, "'", "'\\''")), " ");
+  }
+  return line;
 }
 
 void append_item(std::string& list, std::string_view item, std::string_view separator) {

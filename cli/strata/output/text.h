@@ -32,6 +32,12 @@ std::string counted(Count count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
+/// With each `from` as `to`.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
+
+/// The command as a person would type it again: quoted where the shell needs it.
+std::string shell_quoted(const std::vector<std::string>& command);
+
 /// Adds to "a, b".
 void append_item(std::string& list, std::string_view item, std::string_view separator = ", ");
 

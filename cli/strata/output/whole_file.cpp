@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "input/usage_error.h"
+#include "output/text.h"
 
 namespace strata::cli {
 namespace {
@@ -154,9 +155,8 @@ void WholeFile::commit() {
         fmt::format("could not put '{}' in the place of '{}'", made, path_));
 }
 
-std::string name_for_process(std::string name, const std::string& process) {
-  for (std::size_t at; (at = name.find("%p")) != std::string::npos;) name.replace(at, 2, process);
-  return name;
+std::string name_for_process(const std::string& name, const std::string& process) {
+  return replaced(name, "%p", process);
 }
 
 void expect_writable(std::string_view option, const std::string& name) {

@@ -59,7 +59,7 @@ class WholeFile final : public std::streambuf {
 std::filesystem::path behind_links(const std::string& name);
 
 /// What a name with %p in it stands for where this process writes.
-std::string name_for_process(std::string name, const std::string& process);
+std::string name_for_process(const std::string& name, const std::string& process);
 
 /// Tries whether other programs can write this file, whose name may hold %p, as WholeFile does for
 /// its own. A pipe is not opened: its reader would see that it is closed.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "output/text.h"
 #include "profile/sites.h"
 #include "report/html.h"
 #include "report/palette.h"
@@ -163,11 +164,7 @@ std::string FlameGraph::to_json() const {
   for (const Profile::Kind& kind : profile_.kinds) kinds.push_back({kind.type, kind.unit});
   const json data = {
       {"kinds", kinds}, {"first", first_kind_}, {"frames", frames}, {"tree", tree(0)}};
-  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;) {
-    text.replace(at, 1, "\\u003c");
-  }
-  return text;
+  return replaced(data.dump(-1, ' ', false, json::error_handler_t::replace), "<", "\\u003c");
 }
 
 }  // namespace strata::cli

@@ -30,11 +30,7 @@ constexpr int kShapes[] = {7, 5, 9, 13, 11, 15};
 constexpr int kHollowShapes[] = {6, 4, 8, 12, 10, 14};
 
 /// A tick's text is a format to gnuplot.
-std::string tick_quoted(std::string_view text) {
-  std::string escaped;
-  for (char c : text) escaped += c == '%' ? std::string("%%") : std::string(1, c);
-  return gnuplot_quoted(escaped);
-}
+std::string tick_quoted(std::string_view text) { return gnuplot_quoted(replaced(text, "%", "%%")); }
 
 std::string colour_of(Medium medium, ColourRole role, int colour = 0) {
   if (medium == Medium::kSvg) return placeholder_colour(role, colour);

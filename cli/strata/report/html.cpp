@@ -2,32 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "output/text.h"
+
 namespace strata::cli {
 
 std::string html_escaped(std::string_view text) {
-  std::string escaped;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
+  std::string escaped = replaced(text, "&", "&amp;");
+  escaped = replaced(escaped, "<", "&lt;");
+  escaped = replaced(escaped, ">", "&gt;");
+  escaped = replaced(escaped, "\"", "&quot;");
+  return replaced(escaped, "'", "&#39;");
 }
 
 std::string line_html(const Line& line) {

@@ -2,18 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "output/text.h"
 #include "report/gnuplot_script.h"
 #include "report/html.h"
 
 namespace strata::cli {
 namespace {
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
-    text.replace(at, from.size(), to);
-    at += to.size();
-  }
-}
 
 std::string_view between(std::string_view text, std::string_view open, std::string_view close) {
   std::size_t at = text.find(open);
@@ -26,8 +20,8 @@ std::string_view between(std::string_view text, std::string_view open, std::stri
 /// "rgb(  1,   4,   2)", as gnuplot writes it in some places, and "rgb(1,4,2)", as in others.
 void name_colour(std::string& text, ColourRole role, int number, const std::string& variable) {
   int green = static_cast<int>(role);
-  replace_all(text, fmt::format("rgb({:3}, {:3}, {:3})", 1, green, number), variable);
-  replace_all(text, fmt::format("rgb({},{},{})", 1, green, number), variable);
+  text = replaced(text, fmt::format("rgb({:3}, {:3}, {:3})", 1, green, number), variable);
+  text = replaced(text, fmt::format("rgb({},{},{})", 1, green, number), variable);
 }
 
 void name_colours(std::string& text) {
@@ -66,9 +60,9 @@ void name_marks(std::string& text, const Plot& plot) {
                             ? std::string("<g class=\"m\">")
                             : fmt::format("<g class=\"m\" data-series=\"{}\">", mark.series);
     if (!mark.tip.empty()) named += fmt::format("<title>{}</title>", html_escaped(mark.tip));
-    replace_all(text, open, named);
+    text = replaced(text, open, named);
   }
-  replace_all(text, "<title>p_plot_1</title>", "");  // then it is an empty group
+  text = replaced(text, "<title>p_plot_1</title>", "");  // then it is an empty group
 }
 
 }  // namespace
@@ -80,19 +74,17 @@ std::string tidy_svg(std::string_view drawing, const Plot& plot) {
   // Up to the end of the group that holds everything.
   std::string body(drawing.substr(end_of_defs + 7, drawing.rfind("</g>", end) - end_of_defs - 7));
   name_colours(body);
-  replace_all(body, " stroke-linecap=\"butt\" stroke-linejoin=\"miter\"", "");
-  replace_all(body, " color=\"black\"", "");
-  replace_all(body, " color=\"white\"", "");
-  replace_all(body, " font-family=\"sans-serif\" font-size=\"12.00\" ", "");
-  replace_all(body, "<tspan font-family=\"sans-serif\" >", "");
-  replace_all(body, "</tspan>", "");
-  replace_all(body, "<title></title>", "");
-  replace_all(body, " shape-rendering='crispEdges'", "");
-  replace_all(body, " xml:space=\"preserve\"", "");
-  replace_all(body, "xlink:href", "href");
+  for (const char* unneeded :
+       {" stroke-linecap=\"butt\" stroke-linejoin=\"miter\"", " color=\"black\"",
+        " color=\"white\"", " font-family=\"sans-serif\" font-size=\"12.00\" ",
+        "<tspan font-family=\"sans-serif\" >", "</tspan>", "<title></title>",
+        " shape-rendering='crispEdges'", " xml:space=\"preserve\""}) {
+    body = replaced(body, unneeded, "");
+  }
+  body = replaced(body, "xlink:href", "href");
   name_marks(body, plot);
   drop_empty_groups(body);
-  replace_all(body, "\n\n", "\n");
+  body = replaced(body, "\n\n", "\n");
   return fmt::format(
       "<svg class=\"plot\" id=\"{0}\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
       "aria-label=\"{3}\">{4}</svg>",
@@ -100,8 +92,7 @@ std::string tidy_svg(std::string_view drawing, const Plot& plot) {
 }
 
 std::string shape_definitions(std::string_view drawing) {
-  std::string shapes(between(drawing, "<defs>", "<filter"));
-  replace_all(shapes, "xlink:href", "href");
+  const std::string shapes = replaced(between(drawing, "<defs>", "<filter"), "xlink:href", "href");
   return fmt::format("<svg class=\"shapes\" aria-hidden=\"true\"><defs>{}</defs></svg>", shapes);
 }
 
