@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include <new>
-
 #include "os/environment.h"
 #include "os/process.h"
 #include "recorder/next.h"

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <string_view>
 
 #include "os/process.h"
 #include "os/threads.h"

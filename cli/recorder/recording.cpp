@@ -1,7 +1,6 @@
 #include "recorder/recording.h"
 
 #include <cerrno>
-#include <cstring>
 #include <new>
 
 #include "os/file.h"

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <stdexcept>
-#include <string_view>
 #include <type_traits>
 
 #include "shared/parse_number.h"

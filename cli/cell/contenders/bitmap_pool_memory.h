@@ -3,7 +3,6 @@
 #include <strata/bitmap_pool_view.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <string>
 

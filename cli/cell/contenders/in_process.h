@@ -2,8 +2,6 @@
 
 #include <optional>
 #include <string>
-#include <type_traits>
-#include <utility>
 
 #include "contenders/bitmap_pool_memory.h"
 #include "contenders/block_allocator_memory.h"

@@ -1,5 +1,8 @@
 #include "harness/batches.h"
 
+#include <algorithm>
+#include <thread>
+
 namespace strata::cell {
 
 void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes) {

@@ -2,11 +2,8 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <barrier>
 #include <cstdint>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include "harness/cell.h"

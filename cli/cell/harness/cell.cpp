@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "harness/own_memory.h"

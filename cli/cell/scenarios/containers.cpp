@@ -1,4 +1,3 @@
-#include <cstring>
 #include <list>
 #include <map>
 #include <new>

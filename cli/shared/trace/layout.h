@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shared/trace/event.h"
-
 /// \file  The bytes of a trace, as docs/trace-format.md describes them. Little-endian throughout.
 
 namespace strata::trace {

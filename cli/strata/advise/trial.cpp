@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/run_cells.h"
+#include "replay/replay.h"
 
 namespace strata::cli {
 namespace {

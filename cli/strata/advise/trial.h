@@ -11,7 +11,6 @@
 #include "measure/statistics.h"
 #include "process/signal_watch.h"
 #include "process/temporary_folder.h"
-#include "replay/replay.h"
 
 namespace strata::cli {
 

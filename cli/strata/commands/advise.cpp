@@ -6,7 +6,6 @@
 #include "advise/trial.h"
 #include "commands/explaining_command.h"
 #include "input/read_file.h"
-#include "input/usage_error.h"
 #include "output/progress.h"
 #include "output/table.h"
 #include "output/text.h"

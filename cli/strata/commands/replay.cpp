@@ -1,7 +1,5 @@
 #include "replay/replay.h"
 
-#include <fmt/format.h>
-
 #include "bench/catalogue.h"
 #include "commands/measuring_command.h"
 #include "input/usage_error.h"

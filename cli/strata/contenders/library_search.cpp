@@ -5,8 +5,6 @@
 #include <link.h>
 #include <string.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>

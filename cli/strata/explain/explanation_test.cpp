@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
-#include <map>
 #include <numeric>
 
 #include "advise/pattern.h"

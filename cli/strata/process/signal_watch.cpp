@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 
 namespace strata::cli {
 namespace {

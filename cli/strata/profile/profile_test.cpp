@@ -5,7 +5,6 @@
 #include <zlib.h>
 
 #include "input/usage_error.h"
-#include "profile/gunzip.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
 #include "report/flame_graph.h"

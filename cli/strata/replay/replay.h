@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "bench/matrix.h"
 #include "replay/plan_writer.h"

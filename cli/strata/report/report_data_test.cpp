@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "input/usage_error.h"
-#include "measure/metric.h"
 #include "report/cells.h"
 #include "report/html.h"
 #include "report/made_results_test.h"

@@ -1,6 +1,5 @@
 #include "report/results_report.h"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
