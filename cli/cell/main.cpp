@@ -34,7 +34,7 @@ void describe_contenders(Description& description, Fits kind, MemoryList<Memorie
 
 Description describe_everything() {
   Description description;
-  for (const Load& load : loads()) description.scenarios.push_back(load.scenario);
+  for (const auto& [name, load] : loads()) description.scenarios.push_back(load.scenario);
   describe_contenders(description, Fits::kBlocks, BlockMemories());
   describe_contenders(description, Fits::kHeaps, HeapMemories());
   return description;

@@ -43,10 +43,9 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
 }
 
 const Load& load_of(const std::string& name) {
-  for (const Load& load : loads()) {
-    if (load.scenario.name == name) return load;
-  }
-  throw std::invalid_argument("unknown scenario '" + name + "'");
+  const auto found = loads().find(name);
+  if (found == loads().end()) throw std::invalid_argument("unknown scenario '" + name + "'");
+  return found->second;
 }
 
 /// The plan with every option of the scenario.

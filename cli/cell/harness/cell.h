@@ -49,8 +49,6 @@ class Cell {
 
   // What every scenario takes.
   int threads() const noexcept { return plan_.threads; }
-  /// When a load ends; 0: never, --ops decides.
-  double seconds() const noexcept { return plan_.seconds; }
   /// Operations of all threads together after which a load ends; 0: none, --seconds decides.
   std::uint64_t ops() const noexcept { return plan_.ops; }
   /// Batches of each thread that are run and not counted.

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <utility>
-#include <vector>
+#include <map>
+#include <string>
 
 #include "shared/scenario.h"
 
@@ -20,14 +20,17 @@ struct Load {
 };
 
 /// All of them by name.
-const std::vector<Load>& loads();
-
-void add_load(Load load);
+inline std::map<std::string, Load>& loads() {
+  static std::map<std::string, Load> all;
+  return all;
+}
 
 /// A file of scenarios/ adds its scenario with one of these at namespace scope.
 template <void (*kRun)(Cell& cell)>
 struct Registration {
-  explicit Registration(Scenario scenario) { add_load({std::move(scenario), kRun}); }
+  explicit Registration(const Scenario& scenario) {
+    loads().emplace(scenario.name, Load{scenario, kRun});
+  }
 };
 
 }  // namespace strata::cell
