@@ -32,21 +32,20 @@ constexpr std::string_view kPrefix = "STRATA_";
 class WithoutVariables {
  public:
   WithoutVariables() {
-    for (const std::string& entry : Environment::inherited().entries()) {
-      if (!entry.starts_with(kPrefix)) continue;
-      const std::size_t equals = entry.find('=');
-      hidden_.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-      ::unsetenv(hidden_.back().first.c_str());
+    for (const auto& [name, value] : environment_.variables()) {
+      if (name.starts_with(kPrefix)) ::unsetenv(name.c_str());
     }
   }
   ~WithoutVariables() {
-    for (const auto& [name, value] : hidden_) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : environment_.variables()) {
+      if (name.starts_with(kPrefix)) ::setenv(name.c_str(), value.c_str(), 1);
+    }
   }
   WithoutVariables(const WithoutVariables&) = delete;
   WithoutVariables& operator=(const WithoutVariables&) = delete;
 
  private:
-  std::vector<std::pair<std::string, std::string>> hidden_;
+  const Environment environment_ = Environment::inherited();
 };
 
 /// The options as the library itself tells them: strata_options_json() of strata/malloc.h.
@@ -74,11 +73,10 @@ bool is_of_others(std::string_view name) {
 void add_unknown_names(nlohmann::json& options) {
   std::set<std::string> known;
   for (const nlohmann::json& option : options) known.insert(option["name"]);
-  for (const std::string& entry : Environment::inherited().entries()) {
-    const std::size_t equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
+  const Environment environment = Environment::inherited();
+  for (const auto& [name, value] : environment.variables()) {
     if (!name.starts_with(kPrefix) || is_of_others(name) || known.contains(name)) continue;
-    options.push_back({{"name", name}, {"state", "unknown"}, {"text", entry.substr(equals + 1)}});
+    options.push_back({{"name", name}, {"state", "unknown"}, {"text", value}});
   }
 }
 

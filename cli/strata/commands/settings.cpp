@@ -53,9 +53,8 @@ void check_settings(const Settings& settings, const std::string& library) {
 Settings settings_of_environment(const std::string& library, const Settings& replacing) {
   const Environment environment = Environment::inherited();
   Settings found;
-  const std::vector<std::string> entries = environment.entries();
-  if (std::none_of(entries.begin(), entries.end(),
-                   [](const std::string& entry) { return entry.starts_with("STRATA_"); })) {
+  const auto is_ours = [](const auto& variable) { return variable.first.starts_with("STRATA_"); };
+  if (std::none_of(environment.variables().begin(), environment.variables().end(), is_ours)) {
     return found;
   }
   for (const nlohmann::json& option : options_with(replacing, library)) {

@@ -26,6 +26,7 @@ class Environment {
 
   /// "NAME=value", each of them.
   std::vector<std::string> entries() const;
+  const std::map<std::string, std::string>& variables() const noexcept { return variables_; }
 
  private:
   std::map<std::string, std::string> variables_;
