@@ -53,7 +53,9 @@ class Told {
   }
   void wait(std::uint64_t ns) { now_ += ns; }
 
+  /// The trace ends where it is asked for.
   const Explanation& explain() {
+    if (explanation_ != nullptr) return *explanation_;
     made_.writer->end("reason=exit\n");
     return explain(made_.bytes);
   }
@@ -65,22 +67,23 @@ class Told {
     return *explanation_;
   }
 
-  const PlaceSums& sums(const std::string& name) const {
-    for (std::size_t i = 0; i < explanation_->places().names().size(); ++i) {
-      if (explanation_->places().names()[i].line.function == name) return explanation_->sums()[i];
+  const PlaceSums& sums(const std::string& name) {
+    const std::vector<PlaceName>& names = explain().places().names();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i].line.function == name) return explain().sums()[i];
     }
     throw std::out_of_range(name);
   }
 
   /// The code that is advised for the first place.
-  std::string change() const {
-    const Candidate candidate = find_candidates(*explanation_, 1).front();
-    return candidate.change(explanation_->sums()[candidate.place]);
+  std::string change() {
+    const Candidate candidate = find_candidates(explain(), 1).front();
+    return candidate.change(explain().sums()[candidate.place]);
   }
 
-  std::vector<Remedy> remedies() const {
+  std::vector<Remedy> remedies() {
     std::vector<Remedy> remedies;
-    for (const Candidate& candidate : find_candidates(*explanation_, 10)) {
+    for (const Candidate& candidate : find_candidates(explain(), 10)) {
       remedies.push_back(candidate.remedy);
     }
     return remedies;
@@ -373,7 +376,6 @@ TEST(Pattern, SaysNothingOfFewObjectsOrOfAlignedOnesOrOfResizedOnes) {
     Told told;
     const std::uint32_t here = told.place(0x10);
     for (int i = 0; i < count; ++i) told.make(here, 40, 0, Operation::kNew, alignment);
-    told.explain();
     return told.remedies();
   };
   EXPECT_TRUE(remedies_of(99, 0).empty());
@@ -383,7 +385,6 @@ TEST(Pattern, SaysNothingOfFewObjectsOrOfAlignedOnesOrOfResizedOnes) {
   const std::uint32_t here = told.place(0x10);
   for (int i = 0; i < 200; ++i) told.make(here, 40);
   told.resize(here, 0, 40);
-  told.explain();
   EXPECT_TRUE(told.remedies().empty());
 }
 
@@ -391,7 +392,6 @@ TEST(Pattern, HasNoBlocksOfNothingAndNoArenaForAFew) {
   Told told;
   const std::uint32_t here = told.place(0x10);
   for (int i = 0; i < 200; ++i) told.make(here, 0);
-  told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kArena});
   Told few;
   const std::uint32_t there = few.place(0x10);
@@ -400,7 +400,6 @@ TEST(Pattern, HasNoBlocksOfNothingAndNoArenaForAFew) {
     for (int i = 0; i < 50; ++i) objects.push_back(few.make(there, 40));
     for (const std::uint64_t object : objects) few.end(object);
   }
-  few.explain();
   EXPECT_EQ(few.remedies(), std::vector{Remedy::kBlocks});
 }
 
@@ -410,7 +409,6 @@ TEST(Pattern, OfSeveralThreadsThatKeepTheirObjectsIsABitmapPools) {
   std::vector<std::uint64_t> objects;
   for (std::uint32_t i = 0; i < 200; ++i) objects.push_back(told.make(here, 40, i % 2));
   for (std::uint32_t i = 0; i < 200; ++i) told.end(objects[i], i % 2);
-  told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kBitmap});
 }
 
@@ -447,7 +445,6 @@ TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
     }
     for (const std::uint64_t node : nodes) told.end(node);
   }
-  told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kArena});
   EXPECT_NE(told.change().find("memory.reset();"), std::string::npos) << told.change();
 }
@@ -464,7 +461,6 @@ void replace(Told& told, std::size_t live, std::size_t count, Bytes bytes,
     told.end(objects.front(), ending);
     objects.pop_front();
   }
-  told.explain();
 }
 
 TEST(Pattern, SendsEqualNodesOfOneThreadToBlocks) {
@@ -510,7 +506,6 @@ TEST(Pattern, MessagesOfManyThreadsHaveBlocksToSpareForEach) {
   for (int i = 0; i < 500; ++i) {
     told.end(told.make(here, 64, static_cast<std::uint32_t>(i) % 12), 0);
   }
-  told.explain();
   EXPECT_NE(told.change().find("BitmapPool<64, 769, 0, 12> messages"), std::string::npos)
       << told.change();
 }
@@ -519,7 +514,6 @@ TEST(Pattern, SaysWhatMustBeZeroed) {
   Told told;
   const std::uint32_t here = told.place(0x10);
   for (int i = 0; i < 500; ++i) told.end(told.make(here, 100, 0, Operation::kCalloc));
-  told.explain();
   const Candidate candidate{0, Remedy::kReuse};
   EXPECT_NE(candidate.change(told.sums("0x10")).find("calloc"), std::string::npos);
 }
@@ -528,7 +522,6 @@ TEST(Pattern, SendsMessagesBetweenThreadsToABitmapPool) {
   Told told;
   const std::uint32_t here = told.place(0x10);
   for (int i = 0; i < 500; ++i) told.end(told.make(here, 64), 1);
-  told.explain();
   EXPECT_EQ(told.remedies(), std::vector{Remedy::kBitmap});
 }
 
@@ -549,7 +542,6 @@ TEST(Pattern, HasNoHeapForWhatIsAllocatedOnce) {
   std::vector<std::uint64_t> buffers;
   for (unsigned i = 0; i < 500; ++i) buffers.push_back(told.make(here, 1000 + i % 7 * 100));
   for (const std::uint64_t buffer : buffers) told.end(buffer, 1);
-  told.explain();
   EXPECT_TRUE(told.remedies().empty());
 }
 
@@ -565,13 +557,11 @@ TEST(Pattern, ReservesWhatGrowsAndReusesWhatIsWantedForAMoment) {
     }
     told.end(before);
   }
-  told.explain();
   EXPECT_EQ(told.remedies().front(), Remedy::kReserve);
 
   Told other;
   const std::uint32_t buffer = other.place(0x10);
   for (int i = 0; i < 500; ++i) other.end(other.make(buffer, 100 + static_cast<unsigned>(i)));
-  other.explain();
   EXPECT_EQ(other.remedies().front(), Remedy::kReuse);
   EXPECT_EQ(other.change().find("resize"), std::string::npos) << "writes zeros";
 }
@@ -585,7 +575,6 @@ TEST(Pattern, ReusesNothingOfWhichAThreadNeedsTwoAtOnce) {
       if (i % 32 == 0) told.end(told.make(buffer, 100, second_thread), second_thread);
       told.end(first);
     }
-    told.explain();
     const std::vector<Remedy> remedies = told.remedies();
     return std::find(remedies.begin(), remedies.end(), Remedy::kReuse) != remedies.end();
   };
@@ -599,7 +588,6 @@ TEST(Pattern, TakesABufferResizedUpAndDownForNoGrowth) {
   std::mt19937 random(trace::test_seed());
   std::uint64_t buffer = told.make(here, 100);
   for (int i = 0; i < 2000; ++i) buffer = told.resize(here, buffer, 16 + random() % 500);
-  told.explain();
   EXPECT_TRUE(told.remedies().empty());
   EXPECT_GT(told.sums("0x10").reallocs, 1900u);
 }
@@ -615,7 +603,6 @@ TEST(Pattern, TakesSlotsWhoseContentsAreReplacedForNoGrowth) {
     const std::uint64_t next = told.make(here, 16 + random() % 5000);
     told.end(std::exchange(slot, next));
   }
-  told.explain();
   EXPECT_TRUE(told.remedies().empty());
   // Of random numbers, 7 in 24 continue a rising run that gets three long or longer.
   EXPECT_NEAR(static_cast<double>(told.sums("0x10").grown) / 20050, 7.0 / 24, 0.05);
@@ -632,7 +619,6 @@ TEST(Pattern, TakesWhatIsFreedBeforeASmallerOneForNoGrowth) {
       told.end(told.make(here, 400), freeing_thread);
       told.end(second);
     }
-    told.explain();
     EXPECT_EQ(told.sums("0x10").grown, 0u);
   }
 }
