@@ -140,13 +140,15 @@ std::string unique(std::string wanted, std::set<std::string>& taken) {
 
 class Arranger {
  public:
-  explicit Arranger(ReportData& data) : data_(data), varied_(varied_params(data.rows)) {}
+  explicit Arranger(ReportData data) : varied_(varied_params(data.rows)) {
+    result_.data = std::move(data);
+  }
 
   Arrangement arrange() {
     name_series();
     shorten_names();
     count_cores();
-    for (const Row& row : data_.rows) add(row);
+    for (const Row& row : result_.data.rows) add(row);
     for (const auto& [scenario, names] : varied_) {
       for (const std::string& name : names) find_sweeps(scenario, name);
     }
@@ -158,12 +160,12 @@ class Arranger {
   void name_series() {
     std::vector<std::string> contenders;
     for (const char* first : {kSystem, kStrata}) {
-      bool takes_part = std::any_of(data_.rows.begin(), data_.rows.end(),
+      bool takes_part = std::any_of(result_.data.rows.begin(), result_.data.rows.end(),
                                     [&](const Row& row) { return row.contender == first; });
       if (takes_part) contenders.push_back(first);
     }
     std::vector<std::string> measurements;
-    for (const Row& row : data_.rows) {
+    for (const Row& row : result_.data.rows) {
       add_name(contenders, row.contender);
       if (!row.label.empty()) add_name(measurements, row.label);
     }
@@ -184,8 +186,8 @@ class Arranger {
       bool is_known = cores != file.machine.end() && cores->is_number_integer();
       return is_known ? cores->get<int>() : 0;
     };
-    result_.cores = cores_of(data_.files.front());
-    for (const ReportFile& file : data_.files) {
+    result_.cores = cores_of(result_.data.files.front());
+    for (const ReportFile& file : result_.data.files) {
       if (cores_of(file) != result_.cores) result_.cores = 0;
     }
   }
@@ -193,7 +195,7 @@ class Arranger {
   void add_series(const std::string& contender, const std::string& measurement, int look,
                   int label) {
     const Row* first = nullptr;
-    for (const Row& row : data_.rows) {
+    for (const Row& row : result_.data.rows) {
       if (row.contender != contender || row.label != measurement) continue;
       first = &row;
       break;
@@ -261,7 +263,6 @@ class Arranger {
     std::erase_if(result_.sweeps, [](const Sweep& sweep) { return sweep.points.size() < 2; });
   }
 
-  ReportData& data_;
   Varied varied_;
   Arrangement result_;
   std::map<std::string, std::size_t> cell_of_;
@@ -276,9 +277,9 @@ std::vector<SeriesStyle> Arrangement::styles() const {
   return styles;
 }
 
-Arrangement arrange(ReportData& data) {
+Arrangement arrange(ReportData data) {
   name_measurements(data);
-  return Arranger(data).arrange();
+  return Arranger(std::move(data)).arrange();
 }
 
 const Row* baseline_of(const Cell& cell, const Row& row) {

@@ -55,6 +55,11 @@ struct Sweep {
 
 /// The rows of all files, in order: who took part, what was done, what varied.
 struct Arrangement {
+  Arrangement() = default;
+  Arrangement(Arrangement&&) = default;  // no copies: the cells point into the data
+  Arrangement& operator=(Arrangement&&) = default;
+
+  ReportData data;
   std::vector<Series> series;
   std::vector<Cell> cells;
   std::vector<Sweep> sweeps;
@@ -66,7 +71,7 @@ struct Arrangement {
 /// Rows of one scenario with equal parameters come together in one cell, whichever file they are
 /// from; how often something was run and when it was given up do not distinguish cells. Names the
 /// measurements after their files where labels do not distinguish the files.
-Arrangement arrange(ReportData& data);
+Arrangement arrange(ReportData data);
 
 /// The row that a cell's ratios refer to: of the same measurement as `row`, the one that its rows
 /// name, else the system's, else the first that is ok; nullptr if there is none.

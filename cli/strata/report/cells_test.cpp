@@ -16,8 +16,7 @@ using ::testing::ElementsAre;
 TEST(Arrangement, RowsWithEqualParametersAreOneCellWhateverTheirRuns) {
   Json again = row("mimalloc", 30);
   again["params"]["runs"] = 9;
-  ReportData data = read(results({row("system", 10), row("strata", 20, 4), again}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({row("system", 10), row("strata", 20, 4), again})));
   ASSERT_EQ(all.cells.size(), 2u);
   EXPECT_EQ(all.cells[0].name(), "churn, threads 1");
   EXPECT_EQ(all.cells[0].entries.size(), 2u);
@@ -33,17 +32,18 @@ TEST(Arrangement, ATraceIsNamedWithItsCallsOnlyWhereItsNameIsAnothersToo) {
     json["params"] = {{"trace", trace}, {"calls", calls}};
     return json;
   };
-  ReportData apart = read(results({replay("git.trace", 10), replay("perl.trace", 20)}));
-  EXPECT_EQ(arrange(apart).cells[1].name(), "replay, trace perl.trace");
-  ReportData alike = read(results({replay("git.trace", 10), replay("git.trace", 20)}));
-  EXPECT_EQ(arrange(alike).cells[1].name(), "replay, calls 20");
+  const auto second_name = [](std::vector<Json> rows) {
+    return arrange(read(results(std::move(rows)))).cells[1].name();
+  };
+  EXPECT_EQ(second_name({replay("git.trace", 10), replay("perl.trace", 20)}),
+            "replay, trace perl.trace");
+  EXPECT_EQ(second_name({replay("git.trace", 10), replay("git.trace", 20)}), "replay, calls 20");
 }
 
 TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
-  ReportData few = read(results({row("strata", 20)}));
-  ReportData many = read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)}));
-  Arrangement alone = arrange(few);
-  Arrangement all = arrange(many);
+  Arrangement alone = arrange(read(results({row("strata", 20)})));
+  Arrangement all =
+      arrange(read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)})));
   EXPECT_EQ(all.series[0].name, "system");
   EXPECT_EQ(all.series[1].name, "strata");
   EXPECT_EQ(all.series[1].style.colour, alone.series[0].style.colour);
@@ -70,12 +70,11 @@ TEST(Arrangement, FilesAreToldApartOnlyWhereTheyDidTheSame) {
 TEST(Arrangement, LabelsNameMeasurementsUnlessAllAreTheSame) {
   Json before = row("strata", 10);
   before["label"] = "before";
-  ReportData one = read(results({before}));
-  EXPECT_EQ(arrange(one).series[0].name, "strata");
+  EXPECT_EQ(arrange(read(results({before}))).series[0].name, "strata");
   ReportData two = read(results({before}));
   before["label"] = "after";
   two.add("y.json", results({before}).dump());
-  Arrangement all = arrange(two);
+  Arrangement all = arrange(std::move(two));
   EXPECT_EQ(all.series[0].name, "strata (before)");
   EXPECT_EQ(all.series[1].name, "strata (after)");
 }
@@ -83,8 +82,8 @@ TEST(Arrangement, LabelsNameMeasurementsUnlessAllAreTheSame) {
 TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
   Json own = row("mimalloc", 30);
   own["ratios"]["ops_per_s"] = {{"to", "system"}, {"ratio", 2.9}, {"n", 3}};
-  ReportData data = read(results({row("strata", 20), own, row("system", 10), failed_row("bad")}));
-  Arrangement all = arrange(data);
+  Arrangement all =
+      arrange(read(results({row("strata", 20), own, row("system", 10), failed_row("bad")})));
   const Cell& cell = all.cells[0];
   EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[0].row, "ops_per_s").ratio, 2);
   EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[1].row, "ops_per_s").ratio, 2.9);
@@ -94,16 +93,14 @@ TEST(Arrangement, RatiosAreTheRowsOwnOrThoseOfTheMedians) {
 TEST(Arrangement, TheBaselineIsTheOneThatTheRowsName) {
   Json own = row("mimalloc", 30);
   own["ratios"]["ops_per_s"] = {{"to", "strata"}, {"ratio", 1.4}, {"n", 3}};
-  ReportData data = read(results({row("system", 10), row("strata", 20), own}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({row("system", 10), row("strata", 20), own})));
   const Cell& cell = all.cells[0];
   EXPECT_EQ(baseline_of(cell, *cell.entries[0].row)->contender, "strata");
   EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[0].row, "ops_per_s").ratio, 0.5);
 
   // A ratio to one that failed says nothing.
   own["ratios"]["ops_per_s"]["to"] = "bad";
-  data = read(results({row("system", 10), failed_row("bad"), own}));
-  all = arrange(data);
+  all = arrange(read(results({row("system", 10), failed_row("bad"), own})));
   EXPECT_DOUBLE_EQ(ratio_to_baseline(all.cells[0], *all.cells[0].entries[2].row, "ops_per_s").ratio,
                    3);
 }
@@ -112,8 +109,7 @@ TEST(Arrangement, AFailedRowHasNoRatioWhateverItMeasured) {
   Json failed = row("strata", 20);
   failed["ok"] = false;
   failed["reason"] = "timed out";
-  ReportData data = read(results({row("system", 10), failed}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({row("system", 10), failed})));
   EXPECT_EQ(ratio_to_baseline(all.cells[0], *all.cells[0].entries[1].row, "ops_per_s").ratio, 0);
 }
 
@@ -122,8 +118,7 @@ TEST(Arrangement, CellsThatAreCalledAlikeHaveIdsOfTheirOwn) {
   Json other = row("strata", 20);
   one["params"]["mode"] = "a+b";
   other["params"]["mode"] = "a-b";
-  ReportData data = read(results({one, other}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({one, other})));
   ASSERT_EQ(all.cells.size(), 2u);
   EXPECT_NE(all.cells[0].id, all.cells[1].id);
 }
@@ -142,8 +137,8 @@ TEST(Arrangement, CoresAreUnknownWhereFilesDiffer) {
 TEST(Arrangement, ManyContendersShareTheColoursThatThereAre) {
   std::vector<Json> rows;
   for (int i = 0; i < 20; ++i) rows.push_back(row(("a" + std::to_string(i)).c_str(), 10));
-  ReportData data = read(results(rows));
-  for (const Series& series : arrange(data).series) {
+  const Arrangement all = arrange(read(results(rows)));
+  for (const Series& series : all.series) {
     EXPECT_GE(series.style.colour, 2);
     EXPECT_LT(series.style.colour, SeriesStyle::kColours);
   }
@@ -152,9 +147,8 @@ TEST(Arrangement, ManyContendersShareTheColoursThatThereAre) {
 TEST(Arrangement, ASweepRisesAndHoldsCellsThatDifferInOneNumber) {
   Json other = row("strata", 20, 2);
   other["params"]["mode"] = "batch";
-  ReportData data =
-      read(results({row("strata", 20, 4), row("strata", 20, 1), row("strata", 20, 2), other}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(
+      read(results({row("strata", 20, 4), row("strata", 20, 1), row("strata", 20, 2), other})));
   ASSERT_EQ(all.cells.size(), 4u);
   ASSERT_EQ(all.sweeps.size(), 1u);
   std::vector<double> values;
@@ -166,8 +160,8 @@ TEST(Arrangement, ASweepRisesAndHoldsCellsThatDifferInOneNumber) {
 }
 
 TEST(Arrangement, AFailedRowIsNoBaseline) {
-  ReportData data = read(results({failed_row("system"), row("strata", 20), row("mimalloc", 10)}));
-  Arrangement all = arrange(data);
+  Arrangement all =
+      arrange(read(results({failed_row("system"), row("strata", 20), row("mimalloc", 10)})));
   const Cell& cell = all.cells[0];
   const Row* base = baseline_of(cell, *cell.entries.back().row);
   ASSERT_NE(base, nullptr);
@@ -200,8 +194,7 @@ TEST(Cells, AreRankedByWhatSaysHowFastWorkWasDone) {
   memory["metrics"] = {{"peak_rss_bytes", summary(1e6)}};
   Json paced_replay = row("strata", 20, 8);
   paced_replay["metrics"] = {{"elapsed_s", summary(1)}, {"cpu_ns_per_op", summary(40)}};
-  ReportData data = read(results({plain, per_op, memory, paced_replay}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({plain, per_op, memory, paced_replay})));
   EXPECT_EQ(speed_metric(all.cells[3]), "cpu_ns_per_op");
   EXPECT_EQ(throughput_metric(all.cells[0]), "ops_per_s");
   EXPECT_EQ(throughput_metric(all.cells[1]), "ns_per_op");

@@ -130,8 +130,8 @@ TEST(ReportData, WhatIsNoJsonIsRefusedByName) {
 }
 
 TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
-  ReportData data = read(results({row("system", 10), row("strata", 20), failed_row("bad")}));
-  Arrangement all = arrange(data);
+  Arrangement all =
+      arrange(read(results({row("system", 10), row("strata", 20), failed_row("bad")})));
   Plot plot = metric_plot(all, all.cells[0], "ops_per_s");
   EXPECT_THAT(plot.title, HasSubstr("strata is fastest: 20/s, 2.00× system"));
   ASSERT_FALSE(plot.marks.empty());
@@ -142,14 +142,12 @@ TEST(Plots, TheBestIsFirstAndNamedAndTheFailedAreShownButNotRanked) {
 }
 
 TEST(Plots, RunsThatOverlapHaveNoWinner) {
-  ReportData data = read(results({row("system", 19.5), row("strata", 20)}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({row("system", 19.5), row("strata", 20)})));
   EXPECT_THAT(metric_plot(all, all.cells[0], "ops_per_s").title, HasSubstr("their runs overlap"));
 }
 
 /// The names of the metrics with a bold number in the table of a cell.
-std::string best_in_table(const ReportData& data, const Arrangement& all) {
-  EXPECT_FALSE(data.rows.empty());
+std::string best_in_table(const Arrangement& all) {
   std::string html = cell_table(all, all.cells.front());
   std::string names;
   for (std::size_t at = html.find("class=\"best\""); at != std::string::npos;
@@ -168,16 +166,14 @@ TEST(Tables, TheBestIsBoldAndAmountsOfWorkHaveNone) {
     two["metrics"][amount] = summary(0.25);
   }
   two["metrics"]["peak_rss_bytes"] = summary(5e5);
-  ReportData data = read(results({one, two}));
-  Arrangement all = arrange(data);
-  EXPECT_EQ(best_in_table(data, all), "operations per second;peak memory (RSS);back share;");
+  Arrangement all = arrange(read(results({one, two})));
+  EXPECT_EQ(best_in_table(all), "operations per second;peak memory (RSS);back share;");
 }
 
 TEST(Plots, ANameAtTheEndOfALineIsTiedToIt) {
-  ReportData data =
-      read(results({row("a", 1e6), row("a-name-that-is-longer-than-fits", 1.01e6), row("a", 1e6, 2),
-                    row("a-name-that-is-longer-than-fits", 1e6, 2)}));
-  Arrangement all = arrange(data);
+  Arrangement all =
+      arrange(read(results({row("a", 1e6), row("a-name-that-is-longer-than-fits", 1.01e6),
+                            row("a", 1e6, 2), row("a-name-that-is-longer-than-fits", 1e6, 2)})));
   ASSERT_EQ(all.sweeps.size(), 1u);
   Plot plot = sweep_plot(all, all.sweeps[0], "ops_per_s");
   ASSERT_EQ(plot.leaders.size(), 2u);
@@ -197,16 +193,14 @@ TEST(Plots, AtAGlanceAreLoadsWithAThroughputOnly) {
     queue["metrics"] = {{"wall_s", summary(1)}, {"peak_rss_bytes", summary(1e6)}};
     rows.push_back(queue);
   }
-  ReportData data = read(results(rows));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results(rows)));
   EXPECT_EQ(speed_metric(all.cells[2]), "wall_s");
   EXPECT_THAT(overview_plot(all, "").alt, Not(HasSubstr("queue")));
   EXPECT_THAT(overview_plot(all, "peak_rss_bytes").alt, HasSubstr("queue"));
 }
 
 TEST(Plots, WhatTheRowsLackIsNotDrawn) {
-  ReportData data = read(results({row("system", 10)}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({row("system", 10)})));
   std::vector<PlotGroup> groups = cell_plots(all, all.cells[0]);
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].size(), 2u);
@@ -218,8 +212,7 @@ TEST(Plots, ACurveOfPercentilesRisesAndStaysWithinTheMeasured) {
   for (int i = 1; i <= 1000; ++i) all_ns.push_back(10 * std::pow(1.012, i));
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency(all_ns);
-  ReportData data = read(results({json}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({json})));
   Plot plot = percentile_plot(all, all.cells[0], "alloc");
   ASSERT_EQ(plot.marks.size(), 1u);
   const auto& points = plot.marks[0].points;
@@ -242,8 +235,7 @@ TEST(Plots, ATitleNamesAPercentileThatIsDrawn) {
   for (int i = 1; i <= 60; ++i) all_ns.push_back(10.0 * i);
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency(all_ns);
-  ReportData data = read(results({json}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({json})));
   // Of 60, five take longer than the 90% do, and none longer than the 99%.
   EXPECT_THAT(percentile_plot(all, all.cells[0], "alloc").title, HasSubstr("90% of alloc calls"));
 }
@@ -255,8 +247,7 @@ TEST(Plots, ATitleTellsHowManyAreAsGoodAsTheFirst) {
     const double ns = rows.size() == 4 ? 50 : 30;
     rows.back()["latencies"]["alloc"] = latency(std::vector<double>(1, ns));
   }
-  ReportData data = read(results(rows));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results(rows)));
   EXPECT_THAT(histogram_plot(all, all.cells[0], "alloc").title,
               HasSubstr(": system and 2 others 30"));
 }
@@ -264,8 +255,7 @@ TEST(Plots, ATitleTellsHowManyAreAsGoodAsTheFirst) {
 TEST(Plots, WhoIsNowhereBetterIsNotCounted) {
   std::vector<Json> rows = {row("system", 4e6),    row("slow", 1e6),    row("some", 5e6),
                             row("system", 4e6, 2), row("slow", 1e6, 2), row("some", 3e6, 2)};
-  ReportData data = read(results(rows));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results(rows)));
   EXPECT_EQ(overview_plot(all, "").title, "Faster than system: some in 1 of 2");
   EXPECT_EQ(overview_plot(all, "peak_rss_bytes").title, "Leaner than system: none");
 }
@@ -274,8 +264,7 @@ TEST(Plots, AClockThatStandsStillHasAPlace) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({0.001});
   json["latencies"]["alloc"]["max"] = 0;
-  ReportData data = read(results({json}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({json})));
   const Plot plot = histogram_plot(all, all.cells[0], "alloc");
   for (const Mark& mark : plot.marks) {
     for (const auto& [x, y] : mark.points) EXPECT_TRUE(std::isfinite(plot.x.position(x)));
@@ -286,17 +275,15 @@ TEST(Plots, WhatTookNoTimeAndNextToNoMemoryHasAPlace) {
   Json json = row("strata", 20);
   json["metrics"]["ops_per_s"]["median"] = 5e-324;
   json["timeline"] = {{{"t_s", 0}, {"rss_bytes", 4096}, {"phase", "load"}}};
-  ReportData data = read(results({json}));
-  EXPECT_EQ(data.rows[0].metric("ops_per_s")->median, 0);
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({json})));
+  EXPECT_EQ(all.data.rows[0].metric("ops_per_s")->median, 0);
   EXPECT_GT(memory_plot(all, all.cells[0]).x.high, 0);
 }
 
 TEST(Plots, AHillStandsOnTheGroundOnBothSides) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({20, 21, 22, 40, 41});
-  ReportData data = read(results({json}));
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(results({json})));
   Plot plot = histogram_plot(all, all.cells[0], "alloc");
   ASSERT_FALSE(plot.marks.empty());
   const auto& outline = plot.marks[0].points;

@@ -32,9 +32,9 @@ std::string folded(const std::string& heading, const std::string& html, bool is_
 
 }  // namespace
 
-ResultsReport::ResultsReport(ReportData data) : data_(std::move(data)) {
-  if (data_.rows.empty()) throw UsageError("the results have no rows; there is nothing to report");
-  all_ = arrange(data_);
+ResultsReport::ResultsReport(ReportData data) {
+  if (data.rows.empty()) throw UsageError("the results have no rows; there is nothing to report");
+  all_ = arrange(std::move(data));
   PlotGroup overview = overview_plots(all_);
   if (!overview.empty()) {
     Chapter chapter{"overview", "At a glance", "", {}};
@@ -134,19 +134,20 @@ std::string ResultsReport::lead() const {
   std::set<std::string> contenders;
   for (const Series& series : all_.series) contenders.insert(series.contender);
   std::size_t failed = 0;
-  for (const Row& row : data_.rows) failed += row.ok ? 0 : 1;
-  std::string html = fmt::format(
-      "<p class=\"lead\">{} under {}. {}.</p>\n", counted(contenders.size(), "contender"),
-      counted(all_.cells.size(), "load"), html_escaped(machine_line(data_.files.front().machine)));
-  bool differs = std::any_of(data_.files.begin(), data_.files.end(), [&](const ReportFile& file) {
-    return file.machine != data_.files.front().machine;
-  });
+  for (const Row& row : all_.data.rows) failed += row.ok ? 0 : 1;
+  std::string html =
+      fmt::format("<p class=\"lead\">{} under {}. {}.</p>\n",
+                  counted(contenders.size(), "contender"), counted(all_.cells.size(), "load"),
+                  html_escaped(machine_line(all_.data.files.front().machine)));
+  bool differs = std::any_of(
+      all_.data.files.begin(), all_.data.files.end(),
+      [&](const ReportFile& file) { return file.machine != all_.data.files.front().machine; });
   if (differs) {
     html += "<p><b>The files come from different machines:</b> compare ratios, not numbers.</p>\n";
   }
   if (failed > 0) {
     html += fmt::format("<p>{} of {} did not complete and are not ranked; each says why.</p>\n",
-                        failed, counted(data_.rows.size(), "row"));
+                        failed, counted(all_.data.rows.size(), "row"));
   }
   return html;
 }
@@ -188,7 +189,7 @@ Page ResultsReport::page(const std::string& title, const Drawings& drawings) con
                            "contender or the system's malloc, with their 95% interval where there "
                            "are enough runs; bold is the best of its load.",
                            results_table(all_)});
-  page.sections.push_back({"machine", "Machine and versions", "", machine_html(all_, data_)});
+  page.sections.push_back({"machine", "Machine and versions", "", machine_html(all_)});
   return page;
 }
 

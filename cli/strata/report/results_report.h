@@ -16,8 +16,6 @@ class ResultsReport {
  public:
   /// \errors  UsageError if there are no rows.
   explicit ResultsReport(ReportData data);
-  ResultsReport(const ResultsReport&) = delete;  // the arrangement points into the data
-  ResultsReport& operator=(const ResultsReport&) = delete;
 
   /// All plots, in the order of the page.
   std::vector<Plot> plots() const;
@@ -54,7 +52,6 @@ class ResultsReport {
   Part failures_of(const std::vector<const Cell*>& cells) const;
   std::string lead() const;
 
-  ReportData data_;
   Arrangement all_;
   std::vector<Chapter> chapters_;
 };

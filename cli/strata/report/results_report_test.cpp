@@ -44,8 +44,7 @@ Mark guide_of(const Plot& plot) {
 }
 
 TEST(Scaling, TheIdealIsTheBestSingleThreadTimesTheThreads) {
-  ReportData data = read(two_who_scale());
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(two_who_scale()));
   Plot plot = sweep_plot(all, all.sweeps.at(0), "ops_per_s");
   EXPECT_THAT(guide_of(plot).points, ElementsAre(Pair(1, 20e6), Pair(8, 160e6)));
   EXPECT_THAT(plot.note, HasSubstr("Dashed: the best with one thread, times the threads."));
@@ -54,8 +53,7 @@ TEST(Scaling, TheIdealIsTheBestSingleThreadTimesTheThreads) {
 }
 
 TEST(Scaling, TheIdealRisesNoFurtherThanTheCores) {
-  ReportData data = read(two_who_scale(), 4);
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(two_who_scale(), 4));
   EXPECT_THAT(guide_of(sweep_plot(all, all.sweeps.at(0), "ops_per_s")).points,
               ElementsAre(Pair(1, 20e6), Pair(4, 80e6), Pair(8, 80e6)));
 }
@@ -63,15 +61,13 @@ TEST(Scaling, TheIdealRisesNoFurtherThanTheCores) {
 TEST(Scaling, WithoutOneThreadThereIsNeitherIdealNorSpeedUp) {
   std::vector<Json> rows = two_who_scale();
   rows.erase(rows.begin(), rows.begin() + 2);
-  ReportData data = read(rows);
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(rows));
   EXPECT_TRUE(guide_of(sweep_plot(all, all.sweeps.at(0), "ops_per_s")).points.empty());
   EXPECT_EQ(speedup_table(all, "scale"), "");
 }
 
 TEST(Scaling, OtherSweepsHaveNoIdeal) {
-  ReportData data = read({row("strata", 1, 1e6, 1), row("strata", 1, 2e6, 2)});
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read({row("strata", 1, 1e6, 1), row("strata", 1, 2e6, 2)}));
   EXPECT_TRUE(guide_of(sweep_plot(all, all.sweeps.at(0), "ops_per_s")).points.empty());
   EXPECT_EQ(speedup_table(all, "scale"), "");
 }
@@ -82,8 +78,7 @@ TEST(Scaling, ASpeedUpIsToOneThreadOfTheSameContenderAndLoad) {
                            row("system", 8, 8.1e6, 32), row("strata", 8, 2e6, 32)}) {
     rows.push_back(more);
   }
-  ReportData data = read(rows);
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(rows));
   const std::string table = speedup_table(all, "scale");
   EXPECT_THAT(table, HasSubstr("<th scope=\"row\">size 64</th><td data-v=\"8\">8</td>"
                                "<td data-v=\"2.5\">2.50×</td>"
@@ -100,8 +95,7 @@ TEST(Scaling, WhoFailedWithOneThreadHasNoSpeedUp) {
   std::vector<Json> rows = two_who_scale();
   rows[0]["ok"] = false;
   rows[0]["reason"] = "timed out";
-  ReportData data = read(rows);
-  Arrangement all = arrange(data);
+  Arrangement all = arrange(read(rows));
   EXPECT_THAT(speedup_table(all, "scale"), Not(HasSubstr("system")));
   EXPECT_THAT(speedup_table(all, "scale"), HasSubstr("strata"));
 }

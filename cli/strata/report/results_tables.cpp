@@ -332,14 +332,15 @@ std::string failure_list(const Arrangement& all, const Cell& cell) {
   return html.empty() ? html : "<ul class=\"failures\">\n" + html + "</ul>\n";
 }
 
-std::string machine_html(const Arrangement& all, const ReportData& data) {
+std::string machine_html(const Arrangement& all) {
+  const std::vector<ReportFile>& files = all.data.files;
   std::string html;
-  bool is_same = std::all_of(data.files.begin(), data.files.end(), [&](const ReportFile& file) {
-    return file.machine == data.files.front().machine && file.strata == data.files.front().strata &&
-           file.measured == data.files.front().measured;
+  bool is_same = std::all_of(files.begin(), files.end(), [&](const ReportFile& file) {
+    return file.machine == files.front().machine && file.strata == files.front().strata &&
+           file.measured == files.front().measured;
   });
-  for (const ReportFile& file : data.files) {
-    if (data.files.size() > 1 && !is_same) {
+  for (const ReportFile& file : files) {
+    if (files.size() > 1 && !is_same) {
       html += fmt::format("<h3>{}</h3>", html_escaped(file.name));
     }
     html += facts(file);

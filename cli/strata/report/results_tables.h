@@ -22,6 +22,6 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario);
 std::string failure_list(const Arrangement& all, const Cell& cell);
 
 /// Machines and versions that made the numbers.
-std::string machine_html(const Arrangement& all, const ReportData& data);
+std::string machine_html(const Arrangement& all);
 
 }  // namespace strata::cli
