@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "shared/parse_number.h"
+#include "shared/words.h"
 
 namespace strata::cell {
 namespace {

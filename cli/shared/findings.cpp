@@ -7,64 +7,46 @@
 #include <cstdio>
 
 #include "shared/log_buckets.h"
-#include "shared/parse_number.h"
+#include "shared/words.h"
 
 namespace strata::cell {
 namespace {
 
 constexpr std::size_t kLongestLine = 512;
 
-/// The words of one line, each taken once.
-class Words {
- public:
-  explicit Words(std::string_view line) : rest_(line) {}
-
-  std::string_view next() {
-    std::size_t end = rest_.find(' ');
-    std::string_view word = rest_.substr(0, end);
-    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-    return word;
-  }
-  std::uint64_t count() { return parse_number<std::uint64_t>(next()).value_or(0); }
-  double real() { return parse_number<double>(next()).value_or(0); }
-  std::string rest() const { return std::string(rest_); }
-
- private:
-  std::string_view rest_;
-};
-
 void take_in(CellFindings& findings, std::string_view line) {
-  Words words(line);
-  std::string_view word = words.next();
+  const auto count = [&] { return parse_number<std::uint64_t>(take_word(line)).value_or(0); };
+  const auto real = [&] { return parse_number<double>(take_word(line)).value_or(0); };
+  const std::string_view word = take_word(line);
   if (word == "entered_s") {
-    findings.entered_s = words.real();
+    findings.entered_s = real();
   } else if (word == "metric") {
-    std::string name(words.next());
-    const std::optional<double> value = parse_number<double>(words.next());
+    std::string name(take_word(line));
+    const std::optional<double> value = parse_number<double>(take_word(line));
     if (value) findings.metrics.emplace_back(std::move(name), *value);
   } else if (word == "served") {
-    findings.allocations = words.count();
-    findings.failed_allocations = words.count();
+    findings.allocations = count();
+    findings.failed_allocations = count();
   } else if (word == "timer_cost_ns") {
-    findings.timer_cost_ns = words.real();
+    findings.timer_cost_ns = real();
   } else if (word == "latency") {
     CellFindings::Latency& latency = findings.latencies.emplace_back();
-    latency.kind = words.next();
-    latency.count = words.count();
-    latency.sum_ps = words.count();
-    latency.max_ps = words.count();
+    latency.kind = take_word(line);
+    latency.count = count();
+    latency.sum_ps = count();
+    latency.max_ps = count();
   } else if (word == "bucket" && !findings.latencies.empty()) {
-    const std::uint64_t bucket = words.count();
-    const std::uint64_t samples = words.count();
+    const std::uint64_t bucket = count();
+    const std::uint64_t samples = count();
     if (bucket < LogBuckets::kCount && samples > 0) {
       findings.latencies.back().buckets.emplace_back(bucket, samples);
     }
   } else if (word == "broken") {
-    findings.broken = words.rest();
+    findings.broken = line;
   } else if (word == "wrong") {
-    findings.wrong = words.rest();
+    findings.wrong = line;
   } else if (word == "unfit") {
-    findings.unfit = words.rest();
+    findings.unfit = line;
   } else if (word == "end") {
     findings.is_whole = true;
   }
@@ -97,12 +79,8 @@ void FindingsWriter::flush() noexcept {
 
 CellFindings parse_findings(std::string_view text) {
   CellFindings findings;
-  while (!text.empty()) {
-    std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;  // half a line is none
-    take_in(findings, text.substr(0, end));
-    text.remove_prefix(end + 1);
-  }
+  text = text.substr(0, text.rfind('\n') + 1);  // half a line is none
+  while (!text.empty()) take_in(findings, take_word(text, '\n'));
   return findings;
 }
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "shared/parse_number.h"
 #include "shared/sizes.h"
+#include "shared/words.h"
 
 namespace strata::cell {
 namespace {

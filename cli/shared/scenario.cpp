@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "shared/parse_number.h"
+#include "shared/words.h"
 
 namespace strata::cell {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "shared/trace/csv.h"
-#include "shared/trace/text.h"
+#include "shared/words.h"
 
 namespace strata::trace {
 namespace {
@@ -96,13 +96,12 @@ class CsvReader {
   std::string_view field(Field which) const { return word(columns_[which]); }
 
   std::uint64_t number(std::string_view text, std::string_view what) const {
-    std::uint64_t value = 0;
-    const bool is_hex = text.starts_with("0x");
     if (text.empty()) return 0;
-    if (!parse_number(is_hex ? text.substr(2) : text, is_hex ? 16 : 10, value)) {
-      fail(fmt::format("'{}' is no number of '{}'", text, what));
-    }
-    return value;
+    const bool is_hex = text.starts_with("0x");
+    const auto value =
+        parse_number<std::uint64_t>(is_hex ? text.substr(2) : text, is_hex ? 16 : 10);
+    if (!value) fail(fmt::format("'{}' is no number of '{}'", text, what));
+    return *value;
   }
 
   void refuse_beyond_a_block(const std::string& text) const {

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "shared/trace/text.h"
+#include "shared/words.h"
 
 namespace strata::trace {
 namespace {
@@ -160,21 +161,22 @@ void Reader::unpack(std::string_view body, unsigned column_count) {
 }
 
 void Reader::read_text(BlockKind kind) {
-  const std::string_view text(reinterpret_cast<const char*>(raw_[0].data()), raw_[0].size());
+  std::string_view text(reinterpret_cast<const char*>(raw_[0].data()), raw_[0].size());
   bool is_understood = true;
-  for_each_line(text, [&](std::string_view line) {
+  while (!text.empty()) {
+    const std::string_view line = take_word(text, '\n');
     if (kind == BlockKind::kProcess) is_understood &= parse_property(line, process_);
     if (kind == BlockKind::kEnd) is_understood &= parse_property(line, ending_);
     if (kind == BlockKind::kThreads) is_understood &= parse_thread(line, threads_);
     if (kind == BlockKind::kModules) is_understood &= parse_module(line, modules_);
     if (kind == BlockKind::kDropped) {
       Properties properties;
-      std::uint64_t events = 0;
-      is_understood &=
-          parse_property(line, properties) && parse_number(properties["events"], 10, events);
-      dropped_events_ += events;
+      is_understood &= parse_property(line, properties);
+      const auto events = parse_number<std::uint64_t>(properties["events"]);
+      is_understood &= events.has_value();
+      dropped_events_ += events.value_or(0);
     }
-  });
+  }
   if (kind == BlockKind::kEnd && ending_.empty()) is_understood = false;
   if (!is_understood) fail("its text is not understood");
 }

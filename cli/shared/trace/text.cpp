@@ -1,17 +1,10 @@
 #include "shared/trace/text.h"
 
+#include <cstdint>
+
+#include "shared/words.h"
+
 namespace strata::trace {
-namespace {
-
-/// Cuts the next word off; what stands after it is left.
-std::string_view take_word(std::string_view& line) {
-  const std::size_t end = std::min(line.find(' '), line.size());
-  const std::string_view word = line.substr(0, end);
-  line.remove_prefix(std::min(end + 1, line.size()));
-  return word;
-}
-
-}  // namespace
 
 bool parse_property(std::string_view line, Properties& out) {
   const std::size_t equals = line.find('=');
@@ -21,28 +14,21 @@ bool parse_property(std::string_view line, Properties& out) {
 }
 
 bool parse_thread(std::string_view line, std::vector<Thread>& out) {
-  Thread thread;
-  if (!parse_number(take_word(line), 10, thread.number) ||
-      !parse_number(take_word(line), 10, thread.id)) {
-    return false;
-  }
-  thread.name = line;
-  out.push_back(std::move(thread));
+  const auto number = parse_number<std::uint32_t>(take_word(line));
+  const auto id = parse_number<std::uint64_t>(take_word(line));
+  if (!number || !id) return false;
+  out.push_back({*number, *id, std::string(line)});
   return true;
 }
 
 bool parse_module(std::string_view line, std::vector<Module>& out) {
-  Module module;
-  if (!parse_number(take_word(line), 16, module.start) ||
-      !parse_number(take_word(line), 16, module.end) ||
-      !parse_number(take_word(line), 16, module.offset)) {
-    return false;
-  }
-  module.build_id = take_word(line);
-  if (module.build_id == "-") module.build_id.clear();
-  module.path = line;
-  if (module.end < module.start) return false;
-  out.push_back(std::move(module));
+  const auto start = parse_number<std::uint64_t>(take_word(line), 16);
+  const auto end = parse_number<std::uint64_t>(take_word(line), 16);
+  const auto offset = parse_number<std::uint64_t>(take_word(line), 16);
+  const std::string_view build_id = take_word(line);
+  if (!start || !end || !offset || *end < *start) return false;
+  out.push_back(
+      {*start, *end, *offset, std::string(build_id == "-" ? "" : build_id), std::string(line)});
   return true;
 }
 

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 
 #include "process/run_process.h"
+#include "shared/words.h"
 
 namespace strata::cli {
 namespace {
@@ -35,27 +35,17 @@ std::string read_proc(int process, const char* file) {
   return got > 0 ? std::string(buffer, static_cast<std::size_t>(got)) : std::string();
 }
 
-std::uint64_t parse_number(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-/// The n-th word, from 0.
-std::string_view word_of(std::string_view text, int n) {
-  for (; n > 0; --n) {
-    std::size_t space = text.find(' ');
-    if (space == std::string_view::npos) return {};
-    text.remove_prefix(space + 1);
-  }
-  return text.substr(0, text.find(' '));
+/// The number that is the n-th word, from 0.
+std::uint64_t number_at(std::string_view text, int n) {
+  for (; n > 0; --n) take_word(text);
+  return parse_number<std::uint64_t>(take_word(text)).value_or(0);
 }
 
 /// "Pss:   123 kB" of a file of such lines, in bytes.
 std::uint64_t kilobytes_of(std::string_view text, std::string_view key) {
-  std::size_t at = text.find(key);
-  return at == std::string_view::npos ? 0 : parse_number(text.substr(at + key.size())) * 1024;
+  text.remove_prefix(std::min(text.find(key), text.size()));
+  text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+  return number_at(text, 0) * 1024;
 }
 
 }  // namespace
@@ -154,8 +144,8 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   if (name_end == std::string::npos) return false;
   std::string_view fields = std::string_view(stat).substr(name_end + 2);
   // After the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
-  point.minor_faults = parse_number(word_of(fields, 7));
-  point.major_faults = parse_number(word_of(fields, 9));
+  point.minor_faults = number_at(fields, 7);
+  point.major_faults = number_at(fields, 9);
   if (rests) {
     std::string rollup = read_proc(process, "smaps_rollup");
     point.rss_bytes = without_tables(kilobytes_of(rollup, "Rss:"));
@@ -165,7 +155,7 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   }
   std::string statm = read_proc(process, "statm");
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  point.rss_bytes = without_tables(parse_number(word_of(statm, 1)) * page_bytes);
+  point.rss_bytes = without_tables(number_at(statm, 1) * page_bytes);
   return point.rss_bytes > 0;
 }
 

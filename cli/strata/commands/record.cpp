@@ -18,8 +18,8 @@
 #include "output/whole_file.h"
 #include "process/program.h"
 #include "process/run_beside.h"
-#include "shared/parse_number.h"
 #include "shared/record_settings.h"
+#include "shared/words.h"
 
 namespace strata::cli {
 namespace {
@@ -50,7 +50,7 @@ int signal_of(const std::string& text) {
     const char* const known = ::sigabbrev_np(signal);
     if (known != nullptr && name == known) return signal;
   }
-  const int number = cell::parse_number<int>(text).value_or(0);
+  const int number = parse_number<int>(text).value_or(0);
   return number > 0 && number <= SIGRTMAX ? number : 0;
 }
 

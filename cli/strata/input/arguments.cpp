@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "input/usage_error.h"
-#include "shared/parse_number.h"
+#include "shared/words.h"
 
 namespace strata::cli {
 namespace {
@@ -29,7 +29,7 @@ CommandLine split_at_separator(const std::vector<std::string>& arguments) {
 
 std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
                          std::int64_t highest) {
-  const std::optional<std::int64_t> value = cell::parse_number<std::int64_t>(text);
+  const std::optional<std::int64_t> value = parse_number<std::int64_t>(text);
   if (!value || *value < lowest || *value > highest) {
     throw UsageError(fmt::format("{} is '{}'; give a whole number from {} to {}", option, text,
                                  lowest, highest));
@@ -50,7 +50,7 @@ std::int64_t parse_size(std::string_view option, std::string_view text, std::int
       digits.remove_suffix(1);
     }
   }
-  const std::optional<std::int64_t> value = cell::parse_number<std::int64_t>(digits);
+  const std::optional<std::int64_t> value = parse_number<std::int64_t>(digits);
   if (!value || *value < 0 || *value > highest >> shift || *value << shift < lowest) {
     throw UsageError(fmt::format("{} is '{}'; give bytes from {} to {}; k, m and g are understood",
                                  option, text, lowest, highest));
@@ -59,7 +59,7 @@ std::int64_t parse_size(std::string_view option, std::string_view text, std::int
 }
 
 double parse_seconds(std::string_view option, std::string_view text) {
-  const std::optional<double> value = cell::parse_number<double>(text);
+  const std::optional<double> value = parse_number<double>(text);
   if (!value || *value < 0 || *value > kLongestSeconds) {
     throw UsageError(fmt::format("{} is '{}'; give seconds as a number from 0 to {:.0f}, as in 2.5",
                                  option, text, kLongestSeconds));
@@ -68,7 +68,7 @@ double parse_seconds(std::string_view option, std::string_view text) {
 }
 
 double parse_share(std::string_view option, std::string_view text) {
-  const std::optional<double> value = cell::parse_number<double>(text);
+  const std::optional<double> value = parse_number<double>(text);
   if (!value || *value < 0 || *value > 1) {
     throw UsageError(
         fmt::format("{} is '{}'; give a number from 0 to 1, as in 0.05", option, text));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "shared/words.h"
+
 namespace strata::cli {
 namespace {
 
@@ -72,8 +74,7 @@ const Known* find_known(std::string_view metric) {
 std::string with_blanks(std::string_view name) {
   std::string words;
   while (!name.empty()) {
-    std::string_view word = name.substr(0, name.find('_'));
-    name.remove_prefix(std::min(word.size() + 1, name.size()));
+    const std::string_view word = take_word(name, '_');
     if (!words.empty()) words += ' ';
     words += word == "rss" ? "RSS" : word == "pss" ? "PSS" : word == "cpu" ? "CPU" : word;
   }
