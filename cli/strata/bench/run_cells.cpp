@@ -181,6 +181,7 @@ void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<CellT
     }
   }
   add_ratios(rows);
+  outcome.rows_of_cells.push_back(rows.size());
   std::move(rows.begin(), rows.end(), std::back_inserter(outcome.rows));
 }
 

@@ -23,6 +23,7 @@ struct CellStart {
 /// What came of a plan. After an interruption, what ended before it.
 struct BenchOutcome {
   std::vector<Row> rows;  ///< by cell, in it by contender; ratios are to the first contender
+  std::vector<std::size_t> rows_of_cells;  ///< how many of them each cell of the plan has
   /// Sentences about contenders that were left out of cells because they do not fit them.
   std::vector<std::string> notes;
 };

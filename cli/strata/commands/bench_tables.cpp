@@ -140,30 +140,6 @@ class CellTable {
   bool is_alone_;
 };
 
-/// "threads=2 size=64": those of a row's parameters that are not the same in all rows.
-std::string cell_title(const BenchPlan& plan, const Row& row) {
-  // The row has what the environment sets, too.
-  const auto is_of_row = [&row](const auto& param) {
-    const auto found = row.params.find(param.key());
-    return found != row.params.end() && *found == param.value();
-  };
-  for (const BenchCell& cell : plan.cells) {
-    const nlohmann::ordered_json params = params_of(plan, cell);
-    const auto items = params.items();
-    if (cell.scenario->name == row.scenario && std::all_of(items.begin(), items.end(), is_of_row)) {
-      return cell.title();
-    }
-  }
-  return row.scenario;
-}
-
-const cell::Scenario& scenario_of(const BenchPlan& plan, const Row& row) {
-  const auto found = std::find_if(plan.cells.begin(), plan.cells.end(), [&](const BenchCell& cell) {
-    return cell.scenario->name == row.scenario;
-  });
-  return *found->scenario;
-}
-
 std::string method(const BenchPlan& plan) {
   std::string text = counted(plan.runs, "run") + " each, a process for each";
   if (plan.contenders.size() > 1) text += ", interleaved";
@@ -189,8 +165,8 @@ void print_last_outputs(std::span<const Row> rows, std::FILE* stream) {
 
 }  // namespace
 
-void print_bench(const BenchPlan& plan, const Results& results,
-                 const std::vector<std::string>& notes, std::FILE* stream) {
+void print_bench(const BenchPlan& plan, const Results& results, const BenchOutcome& outcome,
+                 std::FILE* stream) {
   const bool colour = wants_colour(stream);
   auto dim = [&](const std::string& text) {
     fmt::print(stream, "{}\n", styled(text, Style::kDim, colour));
@@ -198,24 +174,20 @@ void print_bench(const BenchPlan& plan, const Results& results,
   const std::optional<std::size_t> width = terminal_columns(stream);
   dim(method(plan));
   dim(machine_line(results.machine));
-  const std::span<const Row> rows(results.rows);
+  std::span<const Row> rest(results.rows);
   double timer_cost_ns = 0;
-  for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t end = begin + 1;
-    while (end < rows.size() && rows[end].scenario == rows[begin].scenario &&
-           rows[end].params == rows[begin].params) {
-      ++end;
-    }
-    std::span<const Row> cell = rows.subspan(begin, end - begin);
-    const cell::Scenario& scenario = scenario_of(plan, cell.front());
-    fmt::print(stream, "\n{}\n{}", styled(cell_title(plan, cell.front()), Style::kBold, colour),
-               CellTable(scenario, cell, plan.cells.size() == 1).to_text(colour, width));
-    for (const Row& row : cell) {
+  for (std::size_t i = 0; i < outcome.rows_of_cells.size(); ++i) {
+    const BenchCell& cell = plan.cells[i];
+    const std::span<const Row> rows = rest.first(outcome.rows_of_cells[i]);
+    rest = rest.subspan(rows.size());
+    if (rows.empty()) continue;
+    fmt::print(stream, "\n{}\n{}", styled(cell.title(), Style::kBold, colour),
+               CellTable(*cell.scenario, rows, plan.cells.size() == 1).to_text(colour, width));
+    for (const Row& row : rows) {
       for (const auto& [kind, latency] : row.latencies) {
         timer_cost_ns = std::max(timer_cost_ns, latency.timer_cost_ns);
       }
     }
-    begin = end;
   }
   fmt::print(stream, "\n");
   std::string legend = "Medians. spread: (largest - smallest run) / median.";
@@ -226,8 +198,8 @@ void print_bench(const BenchPlan& plan, const Results& results,
   if (timer_cost_ns > 0) {
     dim(fmt::format("Latencies include reading the clock, {:.0f} ns.", timer_cost_ns));
   }
-  for (const std::string& note : notes) dim(note + ".");
-  print_last_outputs(rows, stream);
+  for (const std::string& note : outcome.notes) dim(note + ".");
+  print_last_outputs(results.rows, stream);
   std::fflush(stream);
 }
 

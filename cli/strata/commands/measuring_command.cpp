@@ -132,19 +132,18 @@ int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::strin
   SignalWatch signals;
   TemporaryFolder folder(fmt::format("strata-{}", name_));
   const std::vector<std::string> about = add_replays(plan, traces, replay, folder, signals);
-  std::vector<std::string> notes;
+  BenchOutcome outcome;
   const auto measure = [&](Progress& progress) {
-    BenchOutcome outcome = run_cells(plan, signals, [&](const CellStart& start) {
+    outcome = run_cells(plan, signals, [&](const CellStart& start) {
       progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
                                 start.cell.title(), start.contender.name, start.run, plan.runs));
     });
     folder.remove();  // an interruption ends this process
-    notes = std::move(outcome.notes);
     return std::move(outcome.rows);
   };
   const auto show = [&](const Results& results, std::FILE* stream) {
     for (const std::string& line : about) fmt::print(stream, "{}\n", line);
-    print_bench(plan, results, notes, stream);
+    print_bench(plan, results, outcome, stream);
   };
   return measure_and_publish(outputs, signals, measure, show);
 }
