@@ -12,31 +12,18 @@
 namespace strata::cli {
 namespace {
 
-struct Totals {
-  std::uint64_t temporaries = 0;
-  std::uint64_t reallocs = 0;
-  std::uint64_t foreign = 0;
-  std::uint64_t live = 0;
-  std::uint64_t live_bytes = 0;
-  std::uint64_t deaths = 0;
-};
-
-Totals totals_of(const Explanation& explanation) {
-  Totals totals;
-  for (const PlaceSums& place : explanation.sums()) {
-    totals.temporaries += place.temporaries;
-    totals.reallocs += place.reallocs;
-    totals.foreign += place.foreign_deaths;
-    totals.live += place.live;
-    totals.live_bytes += place.live_bytes;
-    totals.deaths += place.deaths;
-  }
-  return totals;
-}
-
 std::string head(const Explanation& explanation) {
   const trace::Reader& reader = explanation.history().reader();
-  const Totals totals = totals_of(explanation);
+  const Moment& live = explanation.history().live();
+  const std::uint64_t deaths = explanation.births() - live.objects;
+  std::uint64_t temporaries = 0;
+  std::uint64_t reallocs = 0;
+  std::uint64_t foreign_deaths = 0;
+  for (const PlaceSums& place : explanation.sums()) {
+    temporaries += place.temporaries;
+    reallocs += place.reallocs;
+    foreign_deaths += place.foreign_deaths;
+  }
   std::string text;
   const std::string command = trace::property(reader.process(), "command");
   if (!command.empty()) text += command + "\n";
@@ -47,14 +34,13 @@ std::string head(const Explanation& explanation) {
   text += fmt::format("Peak: {} in {}, after {}\n", bytes_text(peak.bytes),
                       counted_briefly(peak.objects, "object"),
                       time_text(static_cast<double>(peak.time_ns) * 1e-9));
-  text += fmt::format("Never freed: {} in {}\n", bytes_text(totals.live_bytes),
-                      counted_briefly(totals.live, "object"));
+  text += fmt::format("Never freed: {} in {}\n", bytes_text(live.bytes),
+                      counted_briefly(live.objects, "object"));
   text += fmt::format("Temporaries, freed before their thread allocated again: {} of those freed\n",
-                      format_percent(share_of(totals.temporaries, totals.deaths)));
+                      format_percent(share_of(temporaries, deaths)));
   text += fmt::format("Freed by another thread: {} of those freed\n",
-                      format_percent(share_of(totals.foreign, totals.deaths)));
-  if (totals.reallocs > 0)
-    text += fmt::format("Resized: {}\n", counted_briefly(totals.reallocs, "time"));
+                      format_percent(share_of(foreign_deaths, deaths)));
+  if (reallocs > 0) text += fmt::format("Resized: {}\n", counted_briefly(reallocs, "time"));
   if (explanation.failures() > 0) {
     text += fmt::format("Refused: {}\n", counted_briefly(explanation.failures(), "allocation"));
   }
