@@ -18,7 +18,7 @@ ProcessPlan process_plan(const ComparisonPlan& plan, const Contender& contender,
   process.arguments = plan.command;
   process.environment = Environment::with_allocator(contender.library);
   for (const auto& [name, value] : plan.settings) process.environment.set(name, value);
-  process.output_fd = process.error_fd = output_fd;
+  process.output_fd = output_fd;
   process.timeout_s = plan.timeout_s;
   return process;
 }

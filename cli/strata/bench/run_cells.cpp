@@ -66,7 +66,7 @@ CellRun run_cell(const BenchPlan& plan, const BenchCell& cell, const Contender& 
   process.arguments.insert(process.arguments.begin(), "strata-cell");
   process.environment = Environment::with_allocator(contender.library);
   process.inherited_fds = {watch.board_fd(), findings.fd()};
-  process.output_fd = process.error_fd = output.fd();
+  process.output_fd = output.fd();
   process.timeout_s = plan.timeout_s;
   process.watch = [&watch] { return watch.look(); };
   CellRun run;

@@ -18,7 +18,7 @@ std::string ask_program(const std::string& program, std::vector<std::string> arg
   plan.program = program;
   plan.arguments = std::move(arguments);
   plan.environment = std::move(environment);
-  plan.output_fd = plan.error_fd = output.fd();
+  plan.output_fd = output.fd();
   plan.timeout_s = kTimeoutSeconds;
   int interruption = 0;
   {

@@ -113,8 +113,10 @@ void replace_standard_input() {
   char* const no_environment[] = {nullptr};
   ::setpgid(0, 0);
   replace_standard_input();
-  if (plan.output_fd != STDOUT_FILENO) ::dup2(plan.output_fd, STDOUT_FILENO);
-  if (plan.error_fd != STDERR_FILENO) ::dup2(plan.error_fd, STDERR_FILENO);
+  if (plan.output_fd >= 0) {
+    ::dup2(plan.output_fd, STDOUT_FILENO);
+    ::dup2(plan.output_fd, STDERR_FILENO);
+  }
   ::fcntl(outcome_fd, F_SETFD, 0);
   ::fcntl(environment_fd, F_SETFD, 0);
   for (int fd : plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);

@@ -15,8 +15,7 @@ struct ProcessPlan {
   std::string program;                 ///< a path, as find_program gives it
   std::vector<std::string> arguments;  ///< the first is the name under which the program is started
   Environment environment;
-  int output_fd = 1;               ///< standard output goes there
-  int error_fd = 2;                ///< and standard error there
+  int output_fd = -1;              ///< standard output and error go there; -1: to ours
   double timeout_s = 0;            ///< 0: without limit
   std::vector<int> inherited_fds;  ///< stay open in it under their numbers
   /// Called while it runs; says in how many seconds to be called again. Empty: only waited for.

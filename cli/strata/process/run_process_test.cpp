@@ -41,7 +41,7 @@ class RunProcess : public ::testing::Test {
     plan.program = "/bin/sh";
     plan.arguments = {"sh", "-c", script};
     plan.environment = environment_;
-    plan.output_fd = plan.error_fd = output_.fd();
+    plan.output_fd = output_.fd();
     plan.timeout_s = timeout_s;
     return run_process(plan, signals_);
   }
@@ -115,7 +115,7 @@ TEST_F(RunProcess, HandsDownTheFilesItIsToldTo) {
   plan.program = "/bin/sh";
   plan.arguments = {"sh", "-c", "echo here >&" + std::to_string(file.fd())};
   plan.environment = environment_;
-  plan.output_fd = plan.error_fd = output_.fd();
+  plan.output_fd = output_.fd();
   EXPECT_FALSE(run_process(plan, signals_).succeeded());
   plan.inherited_fds = {file.fd()};
   EXPECT_TRUE(run_process(plan, signals_).succeeded());
@@ -144,7 +144,7 @@ TEST_F(RunProcess, AnEmptyEnvironmentIsEmpty) {
   ProcessPlan plan;
   plan.program = "/usr/bin/env";
   plan.arguments = {"env"};
-  plan.output_fd = plan.error_fd = output_.fd();
+  plan.output_fd = output_.fd();
   EXPECT_TRUE(run_process(plan, signals_).succeeded());
   EXPECT_EQ(output_.head(), "");
 }

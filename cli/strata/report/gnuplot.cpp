@@ -41,7 +41,7 @@ void run_gnuplot(const std::string& script, TemporaryFolder& folder, SignalWatch
   plan.arguments = {"gnuplot", "--default-settings", file};
   plan.environment = Environment::inherited();
   plan.environment.set("LC_ALL", "C.UTF-8");
-  plan.output_fd = plan.error_fd = output.fd();
+  plan.output_fd = output.fd();
   plan.timeout_s = kTimeoutSeconds;
   const ProcessResult result = run_process(plan, signals);
   end_if_interrupted(signals, folder);
