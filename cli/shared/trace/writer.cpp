@@ -24,8 +24,7 @@ std::size_t part_for_a_block(std::string_view text) noexcept {
 
 }  // namespace
 
-bool Writer::begin(std::uint64_t tick_ns) noexcept {
-  tick_ns_ = next_tick_ns_ = tick_ns;
+bool Writer::begin() noexcept {
   auto* bytes = column_bytes_;
   for (Column& column : columns_) column.begin_at(*bytes++);
   for (Column& column : stack_columns_) column.begin_at(*bytes++);
@@ -36,7 +35,7 @@ bool Writer::begin(std::uint64_t tick_ns) noexcept {
   std::memcpy(header.magic, kFileMagic, sizeof kFileMagic);
   header.version = kVersion;
   header.header_bytes = sizeof header;
-  header.tick_ns = tick_ns;
+  header.tick_ns = kTickNs;
   header.checksum = checksum(&header, sizeof header - sizeof header.checksum);
   return put_out(&header, sizeof header);
 }
@@ -52,10 +51,10 @@ void Writer::begin_block() noexcept {
 }
 
 void Writer::put_tick(std::uint64_t time_ns) noexcept {
-  const std::uint64_t tick = time_ns / tick_ns_;
+  const std::uint64_t tick = time_ns / kTickNs;
   columns_[kTimes].put(tick - tick_);
   tick_ = tick;
-  next_tick_ns_ = (tick + 1) * tick_ns_;
+  next_tick_ns_ = (tick + 1) * kTickNs;
 }
 
 /// For events beyond those that surely fit.

@@ -27,7 +27,7 @@ class Writer {
   // Chosen: finer than what a plot shows, coarser than what lies between two calls in a loop.
   static constexpr std::uint64_t kTickNs = 1000;
 
-  bool begin(std::uint64_t tick_ns = kTickNs) noexcept;
+  bool begin() noexcept;
 
   /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
   ///       one begins; a time before the last one's counts as the last one's
@@ -114,7 +114,6 @@ class Writer {
   void* const context_;
   bool has_failed_ = false;
   void* compressor_ = nullptr;
-  std::uint64_t tick_ns_ = kTickNs;
 
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
