@@ -17,26 +17,18 @@ constexpr std::size_t kDrawn = std::size_t{1} << 12;
 
 /// An operation is the replacement of a block.
 template <typename Memory>
-class Lane {
- public:
+struct Lane : ReplacedBlocks<Memory, kDrawn> {
   Lane(const Cell& cell, Memory& memory, const Worker& worker)
-      : blocks_(memory, cell.count("window"), worker.seed, [&](std::mt19937_64& random) {
-          return log_between(random, cell.count("smallest"), cell.count("largest"));
-        }) {}
+      : Lane::ReplacedBlocks(
+            memory, cell.count("window"), worker.seed, [&](std::mt19937_64& random) {
+              return log_between(random, cell.count("smallest"), cell.count("largest"));
+            }) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
-    blocks_.replace(probe, kBatchOps);
+    this->replace(probe, kBatchOps);
     return kBatchOps;
   }
-
-  template <typename Probe>
-  void drain(Probe& probe) {
-    blocks_.drain(probe);
-  }
-
- private:
-  ReplacedBlocks<Memory, kDrawn> blocks_;
 };
 
 void large(Cell& cell) {

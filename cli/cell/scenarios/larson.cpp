@@ -19,31 +19,26 @@ constexpr std::size_t kDrawn = std::size_t{1} << 16;
 /// A batch is the life of one thread, its start and end included. An operation is the replacement
 /// of a block.
 template <typename Memory>
-class Lane {
+class Lane : public ReplacedBlocks<Memory, kDrawn> {
  public:
   Lane(const Cell& cell, Memory& memory, const Worker& worker)
-      : blocks_(memory, cell.count("blocks"), worker.seed,
-                [&](std::mt19937_64& random) {
-                  return between(random, cell.count("smallest"), cell.count("largest"));
-                }),
+      : Lane::ReplacedBlocks(memory, cell.count("blocks"), worker.seed,
+                             [&](std::mt19937_64& random) {
+                               return between(random, cell.count("smallest"),
+                                              cell.count("largest"));
+                             }),
         generation_ops_(cell.count("generation")) {}
 
   template <typename Probe>
   std::uint64_t batch(Probe& probe) {
     std::thread([&] {
-      blocks_.replace(probe, generation_ops_);
+      this->replace(probe, generation_ops_);
       probe.worker().faults_elsewhere += detail::faults_of_thread();
     }).join();
     return generation_ops_;
   }
 
-  template <typename Probe>
-  void drain(Probe& probe) {
-    blocks_.drain(probe);
-  }
-
  private:
-  ReplacedBlocks<Memory, kDrawn> blocks_;
   std::uint64_t generation_ops_;
 };
 
