@@ -10,6 +10,8 @@
 namespace strata::cli {
 namespace {
 
+constexpr const char* kThreads = "threads";
+
 nlohmann::ordered_json value_of(const cell::Option& option, const std::string& text) {
   if (option.kind == cell::Option::Kind::kCount) return std::stoll(text);
   if (option.kind == cell::Option::Kind::kReal) return std::stod(text);
@@ -33,85 +35,74 @@ void refuse_repeats(const std::string& option, const std::vector<nlohmann::order
   }
 }
 
-/// One dimension of a scenario's matrix.
-struct Dimension {
-  std::string name;
-  std::vector<std::string> values;
-};
-
-std::vector<std::string> texts(const std::vector<int>& numbers) {
-  std::vector<std::string> result;
-  for (int number : numbers) result.push_back(std::to_string(number));
-  return result;
-}
-
-std::vector<Dimension> dimensions_of(const cell::Scenario& scenario,
-                                     const std::vector<int>& threads, const SweptOptions& options) {
-  std::vector<Dimension> dimensions;
-  if (scenario.takes_threads) dimensions.push_back({"threads", texts(threads)});
+/// All values that each option of the scenario takes.
+SweptOptions dimensions_of(const cell::Scenario& scenario, const std::vector<int>& threads,
+                           const SweptOptions& options) {
+  SweptOptions dimensions;
+  if (scenario.takes_threads) {
+    std::vector<std::string> numbers;
+    for (int number : threads) numbers.push_back(std::to_string(number));
+    dimensions.emplace_back(kThreads, std::move(numbers));
+  }
   for (const cell::Option& option : scenario.options) {
-    Dimension dimension{option.name, {option.default_value}};
-    for (const auto& [name, values] : options) {
+    std::vector<std::string> values = {option.default_value};
+    for (const auto& [name, given] : options) {
       if (name != option.name) continue;
       std::vector<nlohmann::ordered_json> meant;
-      for (const std::string& value : values) {
+      for (const std::string& value : given) {
         refuse(option.why_not(value));
         meant.push_back(value_of(option, value));
       }
       refuse_repeats(name, meant);
-      dimension.values = values;
+      values = given;
     }
-    dimensions.push_back(std::move(dimension));
+    dimensions.emplace_back(option.name, std::move(values));
   }
   return dimensions;
 }
 
-BenchCell make_cell(const cell::Scenario& scenario, const std::vector<Dimension>& dimensions,
-                    const std::vector<std::size_t>& chosen) {
-  BenchCell cell;
-  cell.scenario = &scenario;
-  for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    const auto& [name, values] = dimensions[i];
-    const std::string& value = values[chosen[i]];
-    if (values.size() > 1) {
-      cell.varying += fmt::format("{}{}={}", cell.varying.empty() ? "" : " ", name, value);
-    }
-    if (i == 0 && scenario.takes_threads) {
-      cell.threads = std::stoi(value);
-    } else {
-      cell.options.emplace_back(name, value);
+/// Each cell once with every value of the dimension.
+std::vector<BenchCell> swept(const std::vector<BenchCell>& cells, const std::string& name,
+                             const std::vector<std::string>& values) {
+  std::vector<BenchCell> all;
+  for (const BenchCell& cell : cells) {
+    for (const std::string& value : values) {
+      BenchCell& next = all.emplace_back(cell);
+      if (values.size() > 1) {
+        next.varying += fmt::format("{}{}={}", cell.varying.empty() ? "" : " ", name, value);
+      }
+      if (name == kThreads) {
+        next.threads = std::stoi(value);
+      } else {
+        next.options.emplace_back(name, value);
+      }
     }
   }
-  refuse(scenario.why_not(cell.options));
-  return cell;
+  return all;
 }
 
 }  // namespace
 
 std::vector<BenchCell> make_cells(const std::vector<const cell::Scenario*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options) {
-  refuse_repeats("threads", std::vector<nlohmann::ordered_json>(threads.begin(), threads.end()));
-  std::vector<BenchCell> cells;
+  refuse_repeats(kThreads, std::vector<nlohmann::ordered_json>(threads.begin(), threads.end()));
+  std::vector<BenchCell> all;
   for (const cell::Scenario* scenario : scenarios) {
-    const std::vector<Dimension> dimensions = dimensions_of(*scenario, threads, options);
-    std::vector<std::size_t> chosen(dimensions.size(), 0);
-    for (bool is_done = false; !is_done;) {
-      cells.push_back(make_cell(*scenario, dimensions, chosen));
-      // Counts on like an odometer, the last dimension fastest.
-      std::size_t digit = dimensions.size();
-      while (digit > 0 && ++chosen[digit - 1] == dimensions[digit - 1].values.size()) {
-        chosen[--digit] = 0;
-      }
-      is_done = digit == 0;
+    std::vector<BenchCell> cells(1);
+    cells.front().scenario = scenario;
+    for (const auto& [name, values] : dimensions_of(*scenario, threads, options)) {
+      cells = swept(cells, name, values);
     }
+    for (const BenchCell& cell : cells) refuse(scenario->why_not(cell.options));
+    all.insert(all.end(), cells.begin(), cells.end());
   }
-  return cells;
+  return all;
 }
 
 nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
   if (!cell.params.is_null()) return cell.params;
   nlohmann::ordered_json params;
-  if (cell.scenario->takes_threads) params["threads"] = cell.threads;
+  if (cell.scenario->takes_threads) params[kThreads] = cell.threads;
   for (const auto& [name, text] : cell.options) {
     std::string key = name;
     std::replace(key.begin(), key.end(), '-', '_');
