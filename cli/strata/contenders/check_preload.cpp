@@ -18,7 +18,8 @@ std::string linker_refusal(const std::string& library) {
   Environment environment = Environment::inherited();
   environment.set("LD_PRELOAD", library);
   environment.set("LD_TRACE_LOADED_OBJECTS", "1");
-  std::string text = ask_program(launcher_path(), {"strata-launch"}, std::move(environment));
+  std::string text =
+      ask_program(helper_path("strata-launch"), {"strata-launch"}, std::move(environment));
   // "ERROR: ld.so: object 'L' from LD_PRELOAD cannot be preloaded (reason): ignored."
   constexpr std::string_view kRefusal = "cannot be preloaded (";
   std::size_t at = text.find(kRefusal);

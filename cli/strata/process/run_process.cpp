@@ -200,8 +200,6 @@ ProcessResult end_of(int status) {
   return result;
 }
 
-std::string launcher_path() { return helper_path("strata-launch"); }
-
 std::string helper_path(const std::string& name) {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
@@ -213,7 +211,7 @@ std::string helper_path(const std::string& name) {
 }
 
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
-  std::string launcher = launcher_path();
+  std::string launcher = helper_path("strata-launch");
   const OwnFd environment(::memfd_create("strata-environment", MFD_CLOEXEC));
   if (environment.get() < 0) throw_errno("memfd_create");
   write_environment(plan.environment, environment.get());

@@ -62,7 +62,6 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
 /// A helper program of this build or installation, "strata-launch".
 /// \errors  std::runtime_error if it is not there.
 std::string helper_path(const std::string& name);
-std::string launcher_path();
 
 /// The end in words: "exit status 3", "killed by SIGSEGV", "still running after 10 s".
 std::string describe_end(const ProcessResult& result, double timeout_s);

@@ -39,7 +39,10 @@ class Writer {
     if (!has_call) return;
     count_epoch(event);
     enter_epoch(event.thread);
-    if (options_.keeps_times && event.time_ns > time_ns_) put_time(event);
+    if (options_.keeps_times && event.time_ns > time_ns_) {
+      time_ns_ = event.time_ns;
+      put_payload(event.thread, Kind::kTime, time_ns_);
+    }
     if (event.operation == Operation::kRealloc && history.is_birth()) {
       resize(history);
     } else if (history.is_birth()) {
@@ -119,11 +122,6 @@ class Writer {
     threads_[thread].epoch = epoch;
     ++epoch_threads_.back();
     put_payload(thread, Kind::kEpoch, epoch);
-  }
-
-  void put_time(const trace::Event& event) {
-    time_ns_ = event.time_ns;
-    put_payload(event.thread, Kind::kTime, time_ns_);
   }
 
   void put_payload(std::uint32_t thread, Kind kind, std::uint64_t payload) {

@@ -34,7 +34,7 @@ std::string tick_quoted(std::string_view text) { return gnuplot_quoted(replaced(
 
 std::string colour_of(Medium medium, ColourRole role, int colour = 0) {
   if (medium == Medium::kSvg) return placeholder_colour(role, colour);
-  const Palette& palette = light_palette();
+  const Palette& palette = kLightPalette;
   switch (role) {
     case ColourRole::kInk:
       return palette.ink;

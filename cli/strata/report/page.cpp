@@ -20,7 +20,7 @@ std::string styles() {
   return fmt::format(
       ":root{{color-scheme:light dark;{0}}}\n"
       "@media screen and (prefers-color-scheme:dark){{:root{{{1}}}}}\n{2}",
-      css_variables(light_palette()), css_variables(dark_palette()), kPageStyle);
+      css_variables(kLightPalette), css_variables(kDarkPalette), kPageStyle);
 }
 
 /// How many bytes the character has that the text begins with; 0 if they are no UTF-8 (RFC 3629).

@@ -5,9 +5,8 @@
 #include <cstdlib>
 
 namespace strata::cli {
-namespace {
 
-constexpr Palette kLight = {
+const Palette kLightPalette = {
     "#f6f7f9",
     "#ffffff",
     "#1b1e24",
@@ -15,7 +14,7 @@ constexpr Palette kLight = {
     "#e3e6eb",
     {"#6b7280", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#882255",
      "#8a8f1f", "#5b4bb7", "#7a4b2a", "#00676f", "#b5179e", "#6aa84f", "#9aa7d6"}};
-constexpr Palette kDark = {
+const Palette kDarkPalette = {
     "#111418",
     "#1a1e24",
     "#e9ecf1",
@@ -24,15 +23,14 @@ constexpr Palette kDark = {
     {"#a3acba", "#ff8533", "#4aa8e8", "#2fcf9f", "#e59cc5", "#86cdfa", "#f5bd3a", "#d1699d",
      "#c3c94f", "#a99cf5", "#c79772", "#3fb5c0", "#f06be0", "#93d37a", "#c2cdf5"}};
 
+namespace {
+
 int channel(const char* colour, int index) {
   char digits[3] = {colour[1 + 2 * index], colour[2 + 2 * index], '\0'};
   return static_cast<int>(std::strtol(digits, nullptr, 16));
 }
 
 }  // namespace
-
-const Palette& light_palette() { return kLight; }
-const Palette& dark_palette() { return kDark; }
 
 std::string text_colour(const Palette& palette, int colour) {
   std::string mixed = "#";

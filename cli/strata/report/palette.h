@@ -19,8 +19,8 @@ struct Palette {
 /// The series' colours are those of Okabe and Ito, which stay apart for every kind of colour
 /// blindness, then some of Tol's; a grey comes first, for what the others are compared with.
 /// \source  M. Okabe, K. Ito, Color Universal Design, 2008; P. Tol, Colour Schemes, 2021.
-const Palette& light_palette();
-const Palette& dark_palette();
+extern const Palette kLightPalette;
+extern const Palette kDarkPalette;
 
 /// The number of a series' colour, mixed with ink until words in it can be read.
 std::string text_colour(const Palette& palette, int colour);

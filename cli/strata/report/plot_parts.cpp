@@ -25,8 +25,6 @@ int room_for(std::size_t longest) {
   return static_cast<int>(static_cast<double>(longest) * kCharacterWidth) + 12;
 }
 
-double area_height(const Plot& plot) { return plot.height - kFrame; }
-
 std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high) {
   std::size_t count = wanted.size();
   if (count == 0) return wanted;
@@ -78,7 +76,7 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   const auto gaps = static_cast<int>(labels.size()) - 1;
   plot.height = std::max(plot.height, kFrame + kLabelHeight * gaps);  // room for all
   const std::vector<double> ends = wanted;
-  wanted = spread_apart(std::move(wanted), kLabelHeight / area_height(plot), 0, 1);
+  wanted = spread_apart(std::move(wanted), kLabelHeight / double(plot.height - kFrame), 0, 1);
   double unit = 1.0 / (Plot::kWidth - plot.left - plot.right);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const EndLabel& label = labels[i];

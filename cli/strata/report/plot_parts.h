@@ -16,9 +16,6 @@ int room_for(std::size_t longest);
 /// So many characters of a load's name fit beside a plot.
 inline constexpr std::size_t kLongestLoad = 24;
 
-/// Height of the plotting area in the units of the plot.
-double area_height(const Plot& plot);
-
 /// Moves values apart until each two are at least `gap` apart, as little as possible and within
 /// [low, high]; in the order given. For labels at the ends of lines.
 std::vector<double> spread_apart(std::vector<double> wanted, double gap, double low, double high);

@@ -73,8 +73,6 @@ struct Columns {
   std::vector<std::string> metrics;
   std::set<std::string> rated;  ///< metrics with a column of ratios beside them
   std::size_t numbers = 0;      ///< columns of numbers
-
-  bool has_ratio(const std::string& metric) const { return rated.contains(metric); }
 };
 
 /// What loads are compared by: speed, memory, latency. Everything else is in each cell's own table:
@@ -101,7 +99,7 @@ Columns columns_of(const Arrangement& all) {
   }
   for (const Series& series : all.series) columns.has_measurements |= !series.measurement.empty();
   for (const std::string& metric : columns.metrics)
-    columns.numbers += columns.has_ratio(metric) ? 2 : 1;
+    columns.numbers += columns.rated.contains(metric) ? 2 : 1;
   if (columns.has_latencies) columns.numbers += std::size(kShownPercentiles);
   return columns;
 }
@@ -124,7 +122,7 @@ std::string table_row(const Cell& cell, const Entry& entry, const Columns& colum
                 ? kNoField
                 : number_field(summary->median, brief_metric(metric, summary->median),
                                is_best(cell, row, metric));
-    if (columns.has_ratio(metric)) html += ratio_field(cell, row, metric);
+    if (columns.rated.contains(metric)) html += ratio_field(cell, row, metric);
   }
   if (columns.has_latencies) {
     const Latency* latency = first_latency(row);
@@ -233,7 +231,7 @@ std::string results_table(const Arrangement& all) {
   if (columns.has_measurements) html += column_head("measurement", false);
   for (const std::string& metric : columns.metrics) {
     html += column_head(spoken_name(metric));
-    if (columns.has_ratio(metric)) html += column_head("ratio (95%)");
+    if (columns.rated.contains(metric)) html += column_head("ratio (95%)");
   }
   if (columns.has_latencies) {
     for (const auto& [name, share] : kShownPercentiles) {
