@@ -24,32 +24,24 @@ struct Life {
 
 /// A Life as the table keeps it. Births are kept in steps of 8 ns; 48 bits last for 26 days, and
 /// what is born later counts as born then.
-class KeptLife {
+class [[gnu::packed]] KeptLife {
  public:
   KeptLife() = default;
   explicit KeptLife(const Life& life)
-      : size_low_(static_cast<std::uint32_t>(life.size_bytes)),
-        birth_low_(static_cast<std::uint32_t>(step_of(life.birth_ns))),
-        size_high_(static_cast<std::uint16_t>(life.size_bytes >> 32)),
-        birth_high_(static_cast<std::uint16_t>(step_of(life.birth_ns) >> 32)),
+      : size_bytes_(life.size_bytes & Life::kMostBytes),
+        birth_steps_(std::min(life.birth_ns / kStepNs, kMostSteps) & kMostSteps),
         stack_(life.stack),
         thread_(life.thread & ((1u << 20) - 1)),
         chain_(life.chain & Life::kMostChain) {}
 
-  Life life() const {
-    return {std::uint64_t{size_high_} << 32 | size_low_,
-            (std::uint64_t{birth_high_} << 32 | birth_low_) * kStepNs, stack_, thread_, chain_};
-  }
+  Life life() const { return {size_bytes_, birth_steps_ * kStepNs, stack_, thread_, chain_}; }
 
  private:
   static constexpr std::uint64_t kStepNs = 8;
   static constexpr std::uint64_t kMostSteps = (std::uint64_t{1} << 48) - 1;
-  static std::uint64_t step_of(std::uint64_t ns) { return std::min(ns / kStepNs, kMostSteps); }
 
-  std::uint32_t size_low_ = 0;
-  std::uint32_t birth_low_ = 0;
-  std::uint16_t size_high_ = 0;
-  std::uint16_t birth_high_ = 0;
+  std::uint64_t size_bytes_ : 48 = 0;
+  std::uint64_t birth_steps_ : 48 = 0;
   std::uint32_t stack_ = 0;
   std::uint32_t thread_ : 20 = 0;
   std::uint32_t chain_ : 12 = 0;
