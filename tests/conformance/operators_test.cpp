@@ -132,6 +132,11 @@ TEST(NewHandler, MakesRoomForWhatIsThenAlignedAsAsked) {
     setrlimit(RLIMIT_AS, &g_usual);
   });
   const rlimit none{1, g_usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  rlimit now;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &now), 0);
+  setrlimit(RLIMIT_AS, &g_usual);
+  if (now.rlim_cur != none.rlim_cur) GTEST_SKIP() << "an emulator sets no limit of addresses";
   const std::align_val_t a{std::size_t{64} << 20};
   const std::size_t n = opaque(std::size_t{3} << 20);
   for (int i = 0; i < 4; ++i) {
