@@ -27,7 +27,7 @@ class StrataRecipe(ConanFile):
 
     def export_sources(self):
         for pattern in SOURCES:
-            copy(self, pattern, self.checkout, self.export_sources_folder)
+            copy(self, pattern, self.checkout, self.export_sources_folder, excludes="bindings/rust/target/*")
 
     def validate(self):
         if self.settings.os != "Linux" or self.settings.arch not in ("x86_64", "armv8"):

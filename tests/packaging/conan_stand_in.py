@@ -34,11 +34,12 @@ class CMake:
                        check=True, stdout=subprocess.DEVNULL)
 
 
-def copy(recipe, pattern, source, destination):
+def copy(recipe, pattern, source, destination, excludes=""):
     source = pathlib.Path(source).resolve()
     for path in source.rglob("*"):
         name = path.relative_to(source)
-        if path.is_file() and name.parts[0] not in ("build", ".git") and fnmatch.fnmatch(str(name), pattern):
+        is_wanted = fnmatch.fnmatch(str(name), pattern) and not fnmatch.fnmatch(str(name), excludes)
+        if path.is_file() and name.parts[0] not in ("build", ".git") and is_wanted:
             target = pathlib.Path(destination) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)

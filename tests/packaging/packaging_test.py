@@ -75,6 +75,17 @@ class Packaging(unittest.TestCase):
         headers = [path.relative_to(SOURCE) for path in SOURCE.glob("include/strata/**/*.h*")]
         self.assertEqual([name for name in headers if not (self.folder / "sources" / name).is_file()], [])
 
+    def test_conan_exports_nothing_that_the_rust_crate_was_built_to(self):
+        recipe = self.recipe()
+        for name in ("bindings/rust/target/debug/crate", "bindings/rust/src/lib.rs"):
+            (self.folder / "checkout" / name).parent.mkdir(parents=True)
+            (self.folder / "checkout" / name).touch()
+        recipe.recipe_folder = str(self.folder / "checkout/packaging/conan")
+        pathlib.Path(recipe.recipe_folder).mkdir(parents=True)
+        recipe.export_sources()
+        exported = [path for path in (self.folder / "sources").rglob("*") if path.is_file()]
+        self.assertEqual([path.name for path in exported], ["lib.rs"])
+
     def test_the_conan_package_serves_a_consumer(self):
         recipe = self.recipe()
         recipe.export_sources()
