@@ -3,8 +3,8 @@
 /// \file  strata::Heap (strata/heap.hpp) for C, in the archive strata::heap: heaps of one's own
 /// beside the process's malloc, each with limits, statistics and a name.
 ///
-/// A block may be freed by any thread, but only into its heap; what strata/heap.hpp says of misuse,
-/// cost, fork and memory holds here, too. A heap may not be NULL.
+/// Any thread may free a block, but only into its own heap. What strata/heap.hpp says about misuse,
+/// cost, fork and memory holds here, too. A heap must not be NULL.
 /// \threads  Every function: any number at once, unless said otherwise.
 
 #ifdef __cplusplus
@@ -25,41 +25,41 @@ extern "C" {
 #define STRATA_HEAP_MALLOC_LIKE
 #endif
 
-/// A heap; known by its address.
+/// A heap, identified by its address.
 typedef struct strata_heap strata_heap;
 
 /// When a heap's 2 MiB regions ask the kernel for huge pages.
 enum {
-  STRATA_HEAP_HUGE_PAGES_AUTO = 0,    ///< once one region more does not matter
+  STRATA_HEAP_HUGE_PAGES_AUTO = 0,    ///< once one more region does not matter
   STRATA_HEAP_HUGE_PAGES_ALWAYS = 1,  ///< at their first touch
   STRATA_HEAP_HUGE_PAGES_NEVER = 2
 };
 
-/// Where a heap's blocks lie, if not where the kernel maps them, as Heap::PageSource in
-/// strata/heap.hpp, which says when each is called and what it may not do.
+/// Memory for a heap's blocks instead of the kernel's, as Heap::PageSource in strata/heap.hpp,
+/// which says when each function is called and what it must not do.
 typedef struct strata_page_source {
   void* context;  ///< passed to each call
-  /// \returns  `bytes` bytes aligned to `alignment`, all zero; NULL: the allocation is refused
+  /// \returns  `bytes` bytes aligned to `alignment`, all zero; NULL refuses the allocation
   void* (*map)(void* context, size_t bytes, size_t alignment);
-  /// Takes back a range as map gave it.
+  /// Takes back a range exactly as map returned it.
   void (*unmap)(void* context, void* address, size_t bytes);
-  /// Gives up the memory of some OS pages that stay mapped; NULL: it stays.
-  /// \returns  whether they read as zero from now on
+  /// Releases the memory of some OS pages, which stay mapped; NULL: nothing is released.
+  /// \returns  true if the pages read as zero from now on
   bool (*purge)(void* context, void* address, size_t bytes);
 } strata_page_source;
 
-/// All zero, as {0} makes them, they are the usual ones.
+/// All zero, as in {0}, they are the defaults.
 typedef struct strata_heap_options {
-  const char* name;           ///< for sentences and statistics: 31 bytes of it; NULL: none
-  size_t soft_limit_bytes;    ///< above it everything idle goes back at once; 0: none
-  size_t hard_limit_bytes;    ///< what would pass it is refused; 0: none. STRATA_HARD_LIMIT is
-                              ///< about all heaps and the malloc together
-  uint32_t reclaim_delay_ms;  ///< what was idle for so long goes back; 0: 1000
-  bool keeps_idle_memory;     ///< it stays until strata_heap_release_memory() instead
-  bool checks_fully;          ///< as STRATA_CHECKS=full: every block is watched
-  bool checks_frees;          ///< as STRATA_CHECKS=frees, where checks_fully is false
-  uint32_t guard_rate;        ///< as STRATA_GUARD_RATE: one in so many blocks is guarded; 0: none
-  uint8_t huge_pages;         ///< STRATA_HEAP_HUGE_PAGES_…
+  const char* name;                 ///< for messages and statistics, cut to 31 bytes; NULL: none
+  size_t soft_limit_bytes;          ///< above it all idle memory is returned at once; 0: none
+  size_t hard_limit_bytes;          ///< allocations beyond it fail; 0: none. STRATA_HARD_LIMIT
+                                    ///< limits all heaps and the malloc together
+  uint32_t reclaim_delay_ms;        ///< memory idle for this long is returned; 0: 1000
+  bool keeps_idle_memory;           ///< until strata_heap_release_memory()
+  bool checks_fully;                ///< as STRATA_CHECKS=full: every block is watched
+  bool checks_frees;                ///< as STRATA_CHECKS=frees, where checks_fully is false
+  uint32_t guard_rate;              ///< as STRATA_GUARD_RATE: one in this many is guarded; 0: none
+  uint8_t huge_pages;               ///< STRATA_HEAP_HUGE_PAGES_…
   const strata_page_source* pages;  ///< copied; NULL: the kernel
 } strata_heap_options;
 
@@ -69,10 +69,10 @@ typedef struct strata_heap_statistics {
   size_t mapped;
   size_t live;      ///< owned by the program, rounded up to size classes or pages
   size_t cached;    ///< free, in thread caches and transfer caches
-  size_t free;      ///< free otherwise, and holding memory
+  size_t free;      ///< other free memory, not yet returned
   size_t metadata;  ///< bookkeeping
   size_t returned;  ///< address space without memory
-  size_t held;      ///< what the limits are about
+  size_t held;      ///< what the limits count
   size_t peak;      ///< the largest held
   size_t soft_limit;
   size_t hard_limit;
@@ -81,84 +81,84 @@ typedef struct strata_heap_statistics {
 } strata_heap_statistics;
 
 /// Makes a heap.
-/// \param options  NULL: the usual ones
-/// \param reason   If not NULL, gets NULL or, on failure, a sentence in static memory.
-/// \returns  NULL if the options contradict themselves, huge_pages is none of its values, pages
-///           lacks map or unmap, there is no memory for it, or 32767 heaps live.
+/// \param options  NULL: the defaults
+/// \param reason   If not NULL, set to NULL or, on failure, a sentence in static memory.
+/// \returns  The heap; NULL if the options contradict each other, huge_pages is none of its values,
+///           pages lacks map or unmap, there is no memory for it, or 32767 heaps exist.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,
                                 const char** reason) STRATA_HEAP_NOEXCEPT;
 
-/// Gives everything back, blocks in use included; NULL is fine.
-/// \threads  No thread may be inside a call about this heap, or call again.
+/// Destroys a heap with all its memory, live blocks included; ignores NULL.
+/// \threads  No thread may be using this heap, or use it again.
 void strata_heap_destroy(strata_heap* heap) STRATA_HEAP_NOEXCEPT;
 
-/// Allocates `bytes` bytes (0 gives a block of its own), aligned to 16.
-/// \returns  The block, contents unspecified; NULL with errno ENOMEM when out of memory, by the
-///           limit's word or the kernel's, and beyond PTRDIFF_MAX.
+/// Allocates `bytes` bytes (0 gives a distinct block), aligned to 16.
+/// \returns  The block, contents unspecified; NULL with errno ENOMEM if a limit or the kernel
+///           refuses, or `bytes` is above PTRDIFF_MAX.
 /// \cost     one instruction more than Heap::allocate()
 STRATA_HEAP_MALLOC_LIKE void* strata_heap_malloc(strata_heap* heap,
                                                  size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// Allocates `count` × `bytes` bytes, all zero.
-/// \returns  NULL with ENOMEM if the product overflows, too.
+/// \returns  The block; NULL with ENOMEM also if the product overflows.
 STRATA_HEAP_MALLOC_LIKE void* strata_heap_calloc(strata_heap* heap, size_t count,
                                                  size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// Allocates with the start a multiple of `alignment`, a power of two.
-/// \returns  NULL with errno EINVAL for any other alignment, with ENOMEM when out of memory.
+/// Allocates `bytes` bytes at a multiple of `alignment`, a power of two.
+/// \returns  The block; NULL with errno EINVAL for any other alignment, ENOMEM when out of memory.
 STRATA_HEAP_MALLOC_LIKE void* strata_heap_aligned_alloc(strata_heap* heap, size_t alignment,
                                                         size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// Resizes a block, in place where it can; NULL allocates, bytes == 0 frees and returns NULL.
-/// \returns  The block, moved or not, its contents kept up to the smaller size; NULL with ENOMEM
-///           and the old block untouched when out of memory.
+/// Resizes a block, in place if possible; NULL allocates, bytes == 0 frees and returns NULL.
+/// \returns  The block, moved or not, with its contents up to the smaller size; NULL with ENOMEM,
+///           and the old block untouched, when out of memory.
 void* strata_heap_realloc(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// Frees a block; NULL is fine.
-/// \errors  What is no live block of this heap is fatal, with a sentence on standard error, where
-///          it is seen.
+/// Frees a block; ignores NULL.
+/// \errors  Freeing anything but a live block of this heap ends the program with a sentence on
+///          standard error when it is detected.
 void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 
-/// The same for a block of known size: as malloc, calloc or realloc was asked, not aligned_alloc.
-/// Checks of frees and full checks compare it.
+/// Frees a block of known size: the one passed to malloc, calloc or realloc; not for blocks of
+/// aligned_alloc. checks_frees and checks_fully verify it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// The size class of a request, to be found once: 0 beyond 160 KiB, which has none.
+/// The size class of a request, to look up once and reuse; 0, which is none, above 160 KiB.
 size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// Allocates the largest size of a class that strata_heap_size_class() gave; NULL for class 0.
+/// Allocates the largest size of a class from strata_heap_size_class(); NULL for class 0.
 /// \cost  as Heap::allocate_raw() and Heap::deallocate_raw(), with an instruction more each
 STRATA_HEAP_MALLOC_LIKE void* strata_heap_malloc_raw(strata_heap* heap,
                                                      size_t size_class) STRATA_HEAP_NOEXCEPT;
 
-/// Frees a block that strata_heap_malloc_raw() gave for this class; not NULL. Checks of frees and
-/// full checks compare the class.
+/// Frees a block that strata_heap_malloc_raw() returned for this class; not NULL. checks_frees and
+/// checks_fully verify the class.
 void strata_heap_free_raw(strata_heap* heap, void* block, size_t size_class) STRATA_HEAP_NOEXCEPT;
 
-/// \returns  Bytes that may be used at `block`, at least what was asked for; 0 for NULL.
+/// \returns  The usable bytes of `block`, at least the size requested; 0 for NULL.
 size_t strata_heap_usable_size(const strata_heap* heap, const void* block) STRATA_HEAP_NOEXCEPT;
 
-/// Makes at least `bytes` bytes usable at `block` where it stands.
-/// \returns  False, and nothing changes, if it would have to move; under full checks for any other
-///           size, under checks of frees for less than half of what is usable.
+/// Resizes a block without moving it, to at least `bytes` usable bytes.
+/// \returns  False, with nothing changed, if it would have to move; under full checks for any other
+///           size, under checks of frees for less than half of the usable bytes.
 bool strata_heap_resize_in_place(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// \returns  What a request of `bytes` makes usable, in any heap; 0 if that is beyond PTRDIFF_MAX.
+/// \returns  The usable bytes of a request of `bytes`, in any heap; 0 if above PTRDIFF_MAX.
 size_t strata_heap_good_size(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// True if the address lies in memory of this heap, wherever in it.
+/// True if the address lies anywhere in this heap's memory.
 bool strata_heap_owns(const strata_heap* heap, const void* address) STRATA_HEAP_NOEXCEPT;
 
 /// Frees every block at once; the memory of those up to 1 MiB stays with the heap.
-/// \threads  No other thread may be inside a call about this heap.
+/// \threads  No other thread may be using this heap.
 void strata_heap_reset(strata_heap* heap) STRATA_HEAP_NOEXCEPT;
 
-/// Returns everything idle to the kernel.
-/// \returns  true if anything was
+/// Returns all idle memory to the kernel.
+/// \returns  true if there was any
 bool strata_heap_release_memory(strata_heap* heap) STRATA_HEAP_NOEXCEPT;
 
-/// \returns  As it was given, or "".
+/// \returns  The heap's name, or "".
 const char* strata_heap_name(const strata_heap* heap) STRATA_HEAP_NOEXCEPT;
 
 /// Fills in *statistics.
@@ -166,22 +166,22 @@ const char* strata_heap_name(const strata_heap* heap) STRATA_HEAP_NOEXCEPT;
 void strata_heap_statistics_of(const strata_heap* heap,
                                strata_heap_statistics* statistics) STRATA_HEAP_NOEXCEPT;
 
-/// Writes all figures as one JSON document, described by docs/stats-schema.json, or as text for a
-/// person, as snprintf writes: what fits into `size` bytes, with a 0 after it. `buffer` may be NULL
-/// if `size` is 0. 16 KiB hold either.
-/// \returns  Characters of the whole, the 0 not counted: below `size` if all of it is there.
+/// Writes all figures as one JSON document, described by docs/stats-schema.json, or as readable
+/// text, as snprintf does: what fits into `size` bytes, the final 0 included. `buffer` may be NULL
+/// if `size` is 0. 16 KiB suffice for either.
+/// \returns  The length of the whole without the 0: below `size` if all of it was written.
 size_t strata_heap_stats_json(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
 size_t strata_heap_stats_text(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;
 
-/// A profile of all heaps, as Heap::start_profile() and its neighbours in strata/heap.hpp.
-/// \param rate  mean bytes between samples; 1 takes everything
+/// A profile of all heaps: see Heap::start_profile() and what follows it in strata/heap.hpp.
+/// \param rate  mean bytes between samples; 1 samples everything
 /// \returns     false if the rate is 0 or above 1 GiB, or there is no memory for it
 /// \threads     start and stop: one at a time
 bool strata_heap_profile_start(size_t rate) STRATA_HEAP_NOEXCEPT;
 void strata_heap_profile_stop(void) STRATA_HEAP_NOEXCEPT;
-/// \param path  %p stands for the number of the process
+/// \param path  %p stands for the process ID
 /// \returns     false after one sentence on standard error that says why
 bool strata_heap_profile_write(const char* path) STRATA_HEAP_NOEXCEPT;
 

@@ -6,9 +6,8 @@
 
 namespace strata {
 
-/// The malloc as a source for Allocator, make_unique and MemoryResource. Has no state, and does not
-/// tell its memory from others'. A program that uses it links the malloc; one that uses other
-/// sources does not.
+/// The malloc as a source for Allocator, make_unique and MemoryResource. Stateless; cannot tell its
+/// own memory from foreign memory. Only a program that uses it must link the malloc.
 /// \threads  Any number at once.
 struct Malloc {
   static void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
