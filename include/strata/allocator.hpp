@@ -13,16 +13,16 @@
 
 /// \file  The allocator of the standard containers and std::unique_ptr over any source.
 ///
-/// A source is anything with these; Malloc, Heap, BlockAllocator, GrowingBlockAllocator,
-/// SizeClassAllocator, BitmapPool and its views, CoalescingHeap and ThreadHeaps are:
+/// A source is any type with these functions: Malloc, Heap, BlockAllocator, GrowingBlockAllocator,
+/// SizeClassAllocator, BitmapPool and its views, CoalescingHeap, ThreadHeaps, and your own:
 ///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
-///   void deallocate(void* p) noexcept;          // or bool: false says that nothing was freed
-///   bool owns(const void* p) const noexcept;    // where a MemoryResource has an upstream
-///   static std::size_t good_size(std::size_t bytes) noexcept;  // if it knows
+///   void deallocate(void* p) noexcept;          // or bool: false if nothing was freed
+///   bool owns(const void* p) const noexcept;    // for a MemoryResource with an upstream
+///   static std::size_t good_size(std::size_t bytes) noexcept;  // optional
 
 namespace strata {
 
-/// What Allocator::allocate_at_least() gives: the standard's type where the library has it.
+/// What Allocator::allocate_at_least() returns: the standard's type if the library has it.
 #if defined(__cpp_lib_allocate_at_least)
 template <typename Pointer>
 using AllocationResult = std::allocation_result<Pointer>;
@@ -36,7 +36,7 @@ struct AllocationResult {
 
 namespace detail {
 
-/// Frees; what a pool refuses ends the program, for no container asks.
+/// Frees a block. If the pool refuses it, the program ends, since containers ignore the result.
 template <typename Source>
 void give_back(Source&& source, void* p) noexcept {
   if constexpr (std::is_void_v<decltype(source.deallocate(p))>) {
@@ -46,24 +46,24 @@ void give_back(Source&& source, void* p) noexcept {
   }
 }
 
-/// True if the source can tell its memory from others'.
+/// True if the source can tell its own memory from foreign memory.
 template <typename Source, typename = void>
 inline constexpr bool kKnowsItsOwn = false;
 template <typename Source>
 inline constexpr bool
     kKnowsItsOwn<Source, std::void_t<decltype(std::declval<const Source&>().owns(nullptr))>> = true;
 
-/// True if the source can tell what a request makes usable, without allocating.
+/// True if the source knows the usable size of a request without allocating.
 template <typename Source, typename = void>
 inline constexpr bool kKnowsGoodSizes = false;
 template <typename Source>
 inline constexpr bool kKnowsGoodSizes<Source, std::void_t<decltype(Source::good_size(1))>> = true;
 
-/// What classes outside derive from. Without functions: these would be candidates where a program
-/// calls one of that name about such a class, or about a container with such an allocator.
+/// Base classes of public classes. This namespace has no functions: argument-dependent lookup would
+/// consider them for such a class, or a container with such an allocator.
 namespace bases {
 
-/// How an adapter finds its source: by address, or not at all if the source has no state.
+/// How an adapter refers to its source: by address, or by nothing if the source is stateless.
 template <typename Source, bool = std::is_empty_v<Source>>
 class SourceHandle {
  public:
@@ -93,9 +93,9 @@ class SourceHandle<Source, true> {
 ///   std::vector<int, strata::Allocator<int>> v;
 ///   std::list<int, strata::Allocator<int, SizeClassAllocator>> l(sizes);
 ///
-/// The source outlives the container. Allocators of the same source are equal. A container that is
-/// moved or swapped takes its allocator along; a new copy has that of its original, and one that is
-/// assigned a copy keeps its own.
+/// The source must outlive the container. Allocators of the same source are equal. Moving or
+/// swapping containers moves or swaps their allocators. A copy-constructed container has its
+/// original's allocator; a copy-assigned one keeps its own.
 /// \threads  As the source.
 template <typename T, typename Source = Malloc>
 class Allocator : private detail::bases::SourceHandle<Source> {
@@ -110,7 +110,7 @@ class Allocator : private detail::bases::SourceHandle<Source> {
   using propagate_on_container_swap = std::true_type;
   using propagate_on_container_copy_assignment = std::false_type;
 
-  /// Only over a source without state.
+  /// Only for a stateless source.
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
   constexpr Allocator() noexcept {}
   constexpr Allocator(Source& source) noexcept : Handle(source) {}  // NOLINT: containers take it so
@@ -126,8 +126,8 @@ class Allocator : private detail::bases::SourceHandle<Source> {
     if (p == nullptr) detail::refuse_memory(kRefused);
     return static_cast<T*>(p);
   }
-  /// At least `count` elements: as many as the source makes usable by itself, where it knows.
-  /// C++23's containers call it; what it gives is deallocated as what allocate() gives.
+  /// Allocates at least `count` elements: as many as the block has room for, if the source knows
+  /// that. C++23's containers call it. deallocate() frees the result.
   /// \errors  as allocate()
   /// \cost    some instructions more than allocate()
   [[nodiscard]] STRATA_MAY_REFUSE AllocationResult<T*> allocate_at_least(std::size_t count) {
@@ -159,8 +159,8 @@ bool operator!=(const Allocator<T, Source>& a, const Allocator<U, Source>& b) no
   return !(a == b);
 }
 
-/// The deleter of make_unique(): destroys and deallocates. Does not convert to the
-/// deleter of a base class, whose address may be another.
+/// The deleter of make_unique(): destroys and deallocates. Does not convert to the deleter of a
+/// base class, whose address may differ.
 template <typename T, typename Source = Malloc>
 class Deleter : private detail::bases::SourceHandle<Source> {
  public:
@@ -177,7 +177,7 @@ class Deleter : private detail::bases::SourceHandle<Source> {
 
 namespace detail {
 
-/// What is made and destroyed one by one: before C++20 std::destroy_n() takes no arrays.
+/// The type to construct and destroy one by one: before C++20 std::destroy_n() takes no arrays.
 template <typename Element>
 using Innermost = std::remove_cv_t<std::remove_all_extents_t<Element>>;
 
@@ -205,7 +205,7 @@ class Deleter<T[], Source> : private detail::bases::SourceHandle<Source> {
 
 namespace detail {
 
-/// Deallocates memory if the constructor in it does not complete.
+/// Deallocates the memory if the constructor that runs in it throws.
 template <typename Source>
 struct MemoryGuard {
   Source& source;
@@ -217,9 +217,9 @@ struct MemoryGuard {
 
 }  // namespace detail
 
-/// An object in memory of `source`, which outlives it.
-/// \errors  std::bad_alloc if the source refuses (ends a program without exceptions), and what
-///          the constructor throws; the memory is then deallocated.
+/// Makes an object in memory of `source`, which must outlive it.
+/// \errors  std::bad_alloc if the source refuses (ends a program without exceptions). What the
+///          constructor throws, after the memory is deallocated.
 template <typename T, typename Source, typename... Arguments>
 STRATA_MAY_REFUSE std::enable_if_t<!std::is_array_v<T>, std::unique_ptr<T, Deleter<T, Source>>>
 make_unique_from(Source& source, Arguments&&... arguments) {
@@ -245,8 +245,8 @@ make_unique_from(Source& source, std::size_t count) {
   return std::unique_ptr<T, Deleter<T, Source>>(array, Deleter<T, Source>(source, count));
 }
 
-/// Argument-dependent lookup does not look here: with `using std::make_unique`,
-/// make_unique<T>(heap) is the standard's.
+/// Out of reach of argument-dependent lookup: after `using std::make_unique`, make_unique<T>(heap)
+/// is the standard's.
 namespace called_by_name {
 
 /// The same from the malloc: make_unique<T>(arguments…), make_unique<T[]>(count).

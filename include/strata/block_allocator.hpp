@@ -15,15 +15,15 @@
 
 namespace strata {
 
-/// Equal blocks for one thread, cut from a buffer that the caller owns or from pages of a
-/// PageArena. Fresh blocks come in address order; after that the block freed last comes first.
-/// A free block is never written to: the list of free blocks follows the blocks, 9 bytes each.
+/// Equal blocks for one thread, cut from a caller's buffer or from pages of a PageArena. The block
+/// freed last is reused first; if none is free, fresh ones follow in address order. Never writes to
+/// a free block: the list of free blocks, 9 bytes for each block, lies after the blocks.
 ///
-/// The default form, BlockAllocator, refuses every bad free with a sentence. The other one,
-/// UncheckedBlockAllocator, trusts the caller and saves about a third of the time.
+/// BlockAllocator, the default, ends the program with a sentence at every bad free.
+/// UncheckedBlockAllocator trusts the caller and takes about a third less time.
 ///
-/// Owns no memory: the buffer or the arena outlives it and is not reset before it is gone.
-/// Move-only. Neither throws nor needs RTTI once it is constructed.
+/// Owns no memory: the buffer or arena must outlive it, and the arena must not be reset meanwhile.
+/// Move-only. Once constructed, it never throws; it needs no RTTI.
 /// \threads  One at a time.
 template <Checks kChecks>
 class BasicBlockAllocator {
@@ -33,7 +33,7 @@ class BasicBlockAllocator {
   static constexpr std::size_t kMinBlockBytes = 8;
   static constexpr std::size_t kDefaultAlignment = alignof(std::max_align_t);
 
-  /// As many blocks as fit into the buffer; buffer_bytes() tells how much is needed.
+  /// As many blocks as fit into the buffer; buffer_bytes() gives the size needed.
   /// \errors  std::invalid_argument with a sentence if block_bytes is below 8, the alignment is no
   ///          power of two, or not one block fits. Without exceptions the sentence ends the
   ///          program: use try_create().
@@ -47,8 +47,8 @@ class BasicBlockAllocator {
             },
             kArenaExhausted)) {}
 
-  /// `capacity` blocks on pages of the arena, side by side.
-  /// \errors  The same, and std::bad_alloc if the arena has too few pages left.
+  /// `capacity` blocks, side by side, on pages of the arena.
+  /// \errors  The same; std::bad_alloc if the arena has too few pages left.
   STRATA_MAY_REFUSE BasicBlockAllocator(PageArena& arena, std::size_t block_bytes,
                                         std::size_t capacity,
                                         std::size_t alignment = kDefaultAlignment)
@@ -92,8 +92,8 @@ class BasicBlockAllocator {
     return over(static_cast<char*>(pages), block_bytes, alignment, capacity);
   }
 
-  /// The size of a buffer in which `capacity` such blocks fit wherever it starts; 0 if try_create()
-  /// would refuse them in any.
+  /// The size of a buffer that holds `capacity` such blocks at any start address; 0 if try_create()
+  /// would refuse every buffer.
   static constexpr std::size_t buffer_bytes(std::size_t block_bytes, std::size_t capacity,
                                             std::size_t alignment = kDefaultAlignment) noexcept {
     if (!are_valid(block_bytes, alignment, nullptr) || capacity == 0) return 0;
@@ -125,15 +125,14 @@ class BasicBlockAllocator {
     return block;
   }
 
-  /// The same for adapters, which ask for bytes: nullptr also if a block is too small or not
-  /// aligned enough.
+  /// allocate() for adapters: nullptr also if a block is too small or not aligned enough.
   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return bytes <= block_bytes_ && alignment <= alignment_ ? allocate() : nullptr;
   }
 
   /// Frees a block. The checked form ignores nullptr; the unchecked one must not be given it.
-  /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
-  ///          with a sentence: not its memory, inside a block, never allocated, already free.
+  /// \errors  With checks, anything but a live block of this allocator ends the program with a
+  ///          sentence: not its memory, inside a block, never allocated, already free.
   /// \cost    Constant: a multiplication and two branches with checks, one without.
   void deallocate(void* block) noexcept {
     if constexpr (kChecks == Checks::kAlways) {
@@ -143,7 +142,7 @@ class BasicBlockAllocator {
     stack_.push(block);
   }
 
-  /// All blocks are free and fresh again, even those still in use.
+  /// Makes all blocks free and fresh again, even those still in use.
   void reset() noexcept {
     stack_.forget_all();
     detail::asan_poison(stack_.blocks(), stack_.bytes());
@@ -154,13 +153,13 @@ class BasicBlockAllocator {
 
   std::size_t block_bytes() const noexcept { return block_bytes_; }
   std::size_t alignment() const noexcept { return alignment_; }
-  /// From one block to the next: block_bytes() rounded up to the alignment, at least to 8.
+  /// The distance between blocks: block_bytes() rounded up to the alignment, at least to 8.
   std::size_t stride_bytes() const noexcept { return stack_.stride_bytes(); }
   std::size_t capacity() const noexcept { return stack_.capacity(); }
   std::size_t in_use() const noexcept { return stack_.live(); }
   std::size_t available() const noexcept { return stack_.capacity() - stack_.live(); }
 
-  /// Checks the whole structure and ends the program at a contradiction. For tests.
+  /// Checks the whole structure and ends the program at an inconsistency. For tests.
   void check_invariants() const noexcept { stack_.check_invariants(); }
 
  private:
@@ -199,11 +198,11 @@ class BasicBlockAllocator {
     return sentence == nullptr;
   }
 
-  // Blocks are at least 8 apart, so that the bookkeeping after them is aligned.
+  // Blocks are at least 8 bytes apart, so that the bookkeeping after them is aligned.
   static constexpr std::size_t effective_alignment(std::size_t alignment) noexcept {
     return alignment < kMinBlockBytes ? kMinBlockBytes : alignment;
   }
-  // 0 for a size that no address space holds: there is no layout for that.
+  // 0 for a size beyond the address space, which has no layout.
   static constexpr std::size_t stride_for(std::size_t block_bytes, std::size_t alignment) noexcept {
     return detail::round_up(block_bytes, effective_alignment(alignment));
   }

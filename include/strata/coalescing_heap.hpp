@@ -15,38 +15,38 @@ enum class BlockState : std::uint32_t;
 class ArenaHeap;
 struct HeapArena;
 
-/// Blocks of any size inside one contiguous region that never grows: a two-level segregated fit
-/// over boundary tags. Every free block is merged with its free neighbours at once, bins by size
-/// are found through bitmaps, and no operation loops over blocks, so each has a worst case that
+/// Blocks of any size inside one contiguous region that never grows: two-level segregated fit
+/// (TLSF) over boundary tags. A freed block merges with its free neighbours at once, bitmaps find
+/// the bin of a size, and no operation loops over blocks, so each has a worst case that
 /// docs/heaps.md states and argues.
 ///
 ///   | tag | user's bytes … | tag | links …  size | tag | user's bytes … | … | end tag |
 ///     a tag is 8 bytes, in front of every block; two links and the size only in a free block
 ///
-/// Always: two neighbours are never both free; a block is free if and only if the tag after it
-/// says so; a free block is in the list of the bin of its size, and a bin's bit is set if and only
-/// if its list is not empty. The blocks fill the region.
+/// Always: two neighbours are never both free; a block is free if and only if the tag after it says
+/// so; a free block is in the list of its size's bin; a bin's bit is set if and only if its list is
+/// not empty; the blocks fill the region.
 ///
-/// Misuse is found at the next operation that meets it, in every build, and ends the program with a
-/// sentence of its own: a double free, a pointer from elsewhere, an overwritten tag (of the block
-/// or after it), a write into a free block's links.
+/// Misuse ends the program with a sentence of its own, in every build, at the next operation that
+/// meets it: a double free, a foreign pointer, an overwritten tag (of the block or after it), a
+/// write into a free block's links.
 ///
-/// Bookkeeping is in band, the one place on the shelf where it is: the tags are what makes merging
-/// constant in time for any size. The bins live in this object, 1.9 KiB.
+/// Bookkeeping is in band, only here on the shelf: the tags make merging constant-time for any
+/// size. The bins lie in this object, 1.9 KiB.
 ///
-/// Move-only: blocks stay where they are.
+/// Move-only; blocks stay where they are.
 /// \threads  One at a time; ThreadHeaps gives each thread its own.
 /// \source   M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a New Dynamic Memory Allocator for
 ///           Real-Time Systems" (2004); boundary tags: D. Knuth, TAOCP vol. 1, 2.5.
 class CoalescingHeap {
  public:
-  static constexpr std::size_t kGranuleBytes = 16;   ///< sizes of blocks are multiples of it
+  static constexpr std::size_t kGranuleBytes = 16;   ///< block sizes are multiples of it
   static constexpr std::size_t kHeaderBytes = 8;     ///< in front of every block
   static constexpr std::size_t kMinBlockBytes = 32;  ///< tag included
   static constexpr std::size_t kMaxRegionBytes = std::size_t{1} << 34;
 
   /// Reserves a region of `bytes`, rounded up to OS pages; memory is used only as it is touched.
-  /// `pages` instead of the kernel is for Strata's own tests: no public header has the type.
+  /// `pages`, which replaces the kernel, is for Strata's own tests: no public header has the type.
   /// \errors  std::invalid_argument with a sentence if bytes is 0 or above kMaxRegionBytes;
   ///          std::bad_alloc if the kernel refuses. Without exceptions the sentence ends the
   ///          program: use try_create().
@@ -58,8 +58,8 @@ class CoalescingHeap {
       : CoalescingHeap(detail::made_or_refused(
             [&](const char** reason) { return try_create(bytes, reason, &pages); }, kRefused)) {}
 
-  /// Manages the caller's memory, of any alignment, which must outlive this object; what is beyond
-  /// kMaxRegionBytes is left unused.
+  /// Manages the caller's memory, of any alignment, which must outlive this object. Memory beyond
+  /// kMaxRegionBytes stays unused.
   /// \errors  std::invalid_argument with a sentence if not one block fits.
   STRATA_MAY_REFUSE CoalescingHeap(void* region, std::size_t bytes)
       : CoalescingHeap(detail::made_or_refused(
@@ -72,7 +72,7 @@ class CoalescingHeap {
   static std::optional<CoalescingHeap> try_create(void* region, std::size_t bytes,
                                                   const char** reason = nullptr) noexcept;
 
-  /// Releases what it reserved. Blocks still in use are gone.
+  /// Releases the region it reserved, with blocks still in use.
   /// \cost  One system call; in the caller's memory linear in the blocks.
   ~CoalescingHeap();
   /// `other` has no region afterwards: it refuses every request.
@@ -81,40 +81,40 @@ class CoalescingHeap {
   CoalescingHeap(const CoalescingHeap&) = delete;
   CoalescingHeap& operator=(const CoalescingHeap&) = delete;
 
-  /// \returns  At least `bytes` bytes (of 0, a block of the smallest size), contents unspecified,
+  /// \returns  At least `bytes` bytes (for 0, a block of the smallest size), contents unspecified,
   ///           aligned to 16; nullptr if no free block is large enough. One that is, but by less
-  ///           than 1/16, may be overlooked: in the bin of that very size only the first is tried.
+  ///           than 1/16, may be overlooked: in that size's own bin only the first is tried.
   /// \cost     Constant: at most seven bitmap words, one bin, one split.
   void* allocate(std::size_t bytes) noexcept;
 
   /// The same at a multiple of `alignment`, which must be a power of two. The tag stays directly in
-  /// front of the block, and what is before it becomes a free block.
-  /// \returns  nullptr also when no free block is large enough for every place of the alignment.
+  /// front of the block; the space before it becomes a free block.
+  /// \returns  The block; nullptr also if no free block is large enough wherever alignment puts it.
   void* allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
-  /// Takes a block back and merges it with its free neighbours; nullptr is nothing.
+  /// Frees a block and merges it with its free neighbours; ignores nullptr.
   /// \cost     Constant: two merges, one bin.
   void deallocate(void* block) noexcept;
 
-  /// Resizes in place when the block shrinks or the free block after it is large enough, else
-  /// moves it; nullptr as `block` allocates. A moved block is aligned to 16.
-  /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
+  /// Resizes a block: in place if it shrinks or the free block after it is large enough, else it
+  /// moves and is then aligned to 16. nullptr as `block` allocates.
+  /// \returns  The block, with its contents up to the smaller size; nullptr, with the old block
   ///           untouched, if no memory is left.
-  /// \cost     Constant, and the copy when it moves.
+  /// \cost     Constant, plus the copy when it moves.
   void* reallocate(void* block, std::size_t bytes) noexcept;
 
-  /// \returns  How many bytes of a live block its user may use: at least what was asked for.
+  /// \returns  The usable bytes of a live block, at least the size requested.
   std::size_t usable_size(const void* block) const noexcept;
 
-  /// \returns  A number of bytes that allocate() can serve now, and less than 1/16 below the most
-  ///           it can; 0 if nothing is free.
+  /// \returns  A size that allocate() can serve now, less than 1/16 below the largest such; 0 if
+  ///           nothing is free.
   /// \cost     Constant.
   std::size_t largest_free_block() const noexcept;
 
-  /// True if the address is anywhere in the region.
+  /// True if the address lies anywhere in the region.
   bool owns(const void* address) const noexcept;
 
-  /// allocate() by the name that the adapters call a source by.
+  /// allocate() under the name that the adapters call.
   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return allocate(bytes, alignment);
   }
@@ -129,21 +129,21 @@ class CoalescingHeap {
     bool is_free;
   };
 
-  /// Calls visit(Block) for every block in order of address. The visitor must not change the heap.
+  /// Calls visit(Block) for every block in address order. The visitor must not change the heap.
   template <typename Visitor>
   void walk(Visitor&& visit) const {
     Block block{};
     for (std::uint32_t index = 0; (index = next_block(index, block)) != 0;) visit(block);
   }
 
-  /// Decommits the whole OS pages inside free blocks; they read as zero when they
-  /// are used again. Only for a region that this heap reserved; else nothing happens.
-  /// \returns  How many bytes of memory went back: of the pages that were touched.
-  /// \cost     Two system calls per free block that holds a page which has not gone back yet, one
-  ///           more for each 16 MiB of it.
+  /// Decommits the whole OS pages inside free blocks; they read as zero when used again. Does
+  /// nothing in a caller's region.
+  /// \returns  The bytes of memory returned; only pages that were touched count.
+  /// \cost     Two system calls per free block with a page not yet returned, one more for each 16
+  ///           MiB of it.
   std::size_t trim() noexcept;
 
-  /// Dies unless the whole structure is sound. For tests.
+  /// Aborts unless the whole structure is sound. For tests.
   /// \cost  linear in the blocks
   void check_invariants() const noexcept;
 
@@ -184,11 +184,11 @@ class CoalescingHeap {
   std::uint32_t next_block(std::uint32_t index, Block& block) const noexcept;
   static std::uint32_t first_paged_bin() noexcept;
 
-  /// How pages are returned, and what came of it.
+  /// How to return pages, and the result.
   struct Sweep {
-    bool ages_first = false;  // a block goes back at its second visit, if untouched since the first
+    bool ages_first = false;  // returns a block at its second visit, if untouched since the first
     std::size_t kept_bytes = 0;  // at the start of each block
-    bool counts_memory = false;  // else what goes back is not counted
+    bool counts_memory = false;  // else returned memory is not counted
     bool is_young = false;       // a block aged
     bool has_returned = false;
     std::size_t returned_bytes = 0;
@@ -198,8 +198,8 @@ class CoalescingHeap {
   void sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& sweep) noexcept;
 
   char* base_ = nullptr;  // the tag of block i is at base_ + 16 * i; the first block is 1
-  // The two counters are not neighbours: a compiler that adds to both at once would wait, at every
-  // call, for the two stores of the call before.
+  // The two counters are not adjacent: a compiler that adds to both at once would make each call
+  // wait for the two stores of the call before.
   std::uint32_t used_granules_ = 0;
   std::uint32_t end_ = 1;  // index of the end tag, which is never free
   std::uint32_t live_blocks_ = 0;

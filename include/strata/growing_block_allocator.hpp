@@ -17,17 +17,17 @@
 
 namespace strata {
 
-/// Equal blocks for one thread, without a capacity: memory comes page by page from a PageArena that
-/// others take pages from, too. Several of them, each with a size of its own, share one budget
-/// without dividing it beforehand. Pages stay until the arena is reset.
+/// Equal blocks for one thread, without a fixed capacity: takes memory page by page from a
+/// PageArena, which others may use, too. So several allocators, each with its own block size, share
+/// one budget without dividing it beforehand. Pages stay until the arena is reset.
 ///
 ///   page:  [ block | block | … | a bit per block, 1 = free, and where the next page is ]
 ///
 /// The lowest free block of a page comes first; a new page is taken only when all blocks are in
-/// use. A free block is never written to. Every bad free ends the program with a sentence.
+/// use. Never writes to a free block. Every bad free ends the program with a sentence.
 ///
-/// Owns no memory: the arena outlives it, stays where it is, and is not reset before it is gone.
-/// Move-only. Neither throws nor needs RTTI once it is constructed.
+/// Owns no memory: the arena must outlive it, and must not be moved or reset meanwhile. Move-only.
+/// Once constructed, it never throws; it needs no RTTI.
 /// \threads  One at a time, for all that share the arena.
 class GrowingBlockAllocator {
  public:
@@ -57,7 +57,7 @@ class GrowingBlockAllocator {
     return GrowingBlockAllocator(shape);
   }
 
-  /// `other` has no page afterwards, and takes its next ones from the same arena.
+  /// Afterwards `other` has no pages; it takes its next ones from the same arena.
   GrowingBlockAllocator(GrowingBlockAllocator&& other) noexcept
       : shape_(other.shape_), held_(std::exchange(other.held_, Held())) {}
   GrowingBlockAllocator& operator=(GrowingBlockAllocator&& other) noexcept {
@@ -75,8 +75,8 @@ class GrowingBlockAllocator {
   /// Claims one block.
   /// \returns  block_bytes() bytes aligned to alignment(), contents unspecified; nullptr if all are
   ///           in use and the arena has no page left.
-  /// \cost     Constant but for a walk over the words of a page's bits when one is used up, 64
-  ///           blocks a word. No system call.
+  /// \cost     Constant, except that it walks over the words of a page's bits, 64 blocks each, when
+  ///           one is used up. No system call.
   void* allocate() noexcept {
     Page* page = held_.open;
     if (detail::is_unlikely(page == nullptr)) {
@@ -93,15 +93,14 @@ class GrowingBlockAllocator {
     return block;
   }
 
-  /// The same for adapters, which ask for bytes: nullptr also if a block is too small or not
-  /// aligned enough.
+  /// allocate() for adapters: nullptr also if a block is too small or not aligned enough.
   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return bytes <= shape_.block_bytes && alignment <= shape_.alignment ? allocate() : nullptr;
   }
 
-  /// Frees a block; nullptr is fine.
-  /// \errors  A pointer that is not a live block of this allocator ends the program with a
-  ///          sentence: not its memory, inside a block, already free (or never handed out).
+  /// Frees a block; ignores nullptr.
+  /// \errors  Anything but a live block of this allocator ends the program with a sentence: not its
+  ///          memory, inside a block, already free (or never handed out).
   /// \cost    Constant.
   void deallocate(void* block) noexcept {
     Page* page = page_of(block);
@@ -118,7 +117,7 @@ class GrowingBlockAllocator {
     detail::asan_poison(block, shape_.stride);
   }
 
-  /// All blocks are free and fresh again, even those still in use; the pages stay.
+  /// Makes all blocks free and fresh again, even those still in use; the pages stay.
   /// \cost  A write per page and 64 blocks.
   void reset() noexcept {
     held_.open = nullptr;
@@ -138,7 +137,7 @@ class GrowingBlockAllocator {
   /// Pages taken from the arena so far.
   std::size_t pages() const noexcept { return held_.pages; }
 
-  /// Checks the whole structure and ends the program at a contradiction. For tests.
+  /// Checks the whole structure and ends the program at an inconsistency. For tests.
   void check_invariants() const noexcept;
 
  private:
@@ -149,7 +148,7 @@ class GrowingBlockAllocator {
   /// Always: first_open is the first word that is not 0, or the number of words if all blocks are
   /// in use; the page is in the list of open ones unless they are.
   struct Page {
-    std::uintptr_t owner;  // the allocator's; what an earlier one left in the arena says another
+    std::uintptr_t owner;  // the allocator's; a page left by an earlier one has another
     Page* older;
     Page* next_open;
     std::size_t first_open;
@@ -165,7 +164,7 @@ class GrowingBlockAllocator {
 
   /// What does not change.
   struct Shape {
-    /// With as many blocks as fit into a page; perhaps none.
+    /// As many blocks as fit into a page, perhaps none.
     Shape(PageArena& shared, std::size_t bytes, std::size_t aligned_to) noexcept
         : arena(&shared),
           block_bytes(bytes),
@@ -194,19 +193,19 @@ class GrowingBlockAllocator {
     detail::ExactDivider divider{1};
   };
 
-  /// Odd, so that the products of different numbers differ; and they look like no other word.
+  /// Odd, so that products of different numbers differ; they resemble no other word.
   static constexpr auto kSpread = static_cast<std::uintptr_t>(0x9e3779b97f4a7c15u);
-  /// Who owns no page: the product of 1. A page that nobody wrote says 0.
+  /// The owner of no page: the product of 1. An unwritten page says 0.
   static constexpr std::uintptr_t kNobody = kSpread;
-  // relaxed: that no two get the same number is all that is asked of it.
+  // relaxed: the numbers need only differ.
   static inline std::atomic<std::uintptr_t> last_number_{1};
   static std::uintptr_t new_owner() noexcept {
     return kSpread * (last_number_.fetch_add(1, std::memory_order_relaxed) + 1);
   }
 
-  /// What the arena gave, and who uses it.
+  /// The pages taken from the arena, and their owner.
   struct Held {
-    Page* open = nullptr;    // pages with a free block, the one freed into last first
+    Page* open = nullptr;    // pages with a free block, latest freed into first
     Page* newest = nullptr;  // all pages
     std::uintptr_t owner = kNobody;
     std::size_t in_use = 0;
@@ -237,7 +236,7 @@ class GrowingBlockAllocator {
     return reinterpret_cast<char*>(page) - shape_.record_offset;
   }
 
-  /// Where a page would have its record if it were ours, in a page of whoever shares the arena.
+  /// Reads the owner where our pages have it; the page may be another user's of the arena.
   [[gnu::no_sanitize_address]] static std::uintptr_t owner_in(const Page* record) noexcept {
     return record->owner;
   }
@@ -274,7 +273,7 @@ class GrowingBlockAllocator {
     detail::asan_poison(blocks_of(page), page_bytes_of_blocks());
   }
 
-  /// The first word with a free block has none left.
+  /// Called when the first word with a free block has none left.
   void leave_word(Page* page) noexcept {
     const std::size_t words = words_per_page();
     do {
@@ -285,7 +284,7 @@ class GrowingBlockAllocator {
     } while (bits_of(page)[page->first_open] == 0);
   }
 
-  /// A word below the first with a free block has one now.
+  /// Called when a word below the first with a free block gets one.
   void open_word(Page* page, std::size_t word) noexcept {
     if (page->first_open == words_per_page()) {
       page->next_open = held_.open;

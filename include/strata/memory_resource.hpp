@@ -12,22 +12,22 @@
 
 namespace strata {
 
-/// A std::pmr resource over a source (strata/allocator.hpp says what that is), by default the
-/// malloc. What the source cannot serve, because it is too large, too aligned or the source is
-/// exhausted, comes from `upstream`; by default that refuses, with std::bad_alloc. The malloc has
-/// no upstream: it takes every address for its own.
+/// A std::pmr resource over a source (defined in strata/allocator.hpp), by default the malloc. A
+/// request that is too large or too aligned for the source, or finds it exhausted, goes to
+/// `upstream`, which by default throws std::bad_alloc. The malloc has no upstream: it takes every
+/// address for its own.
 ///
-/// Source and upstream outlive it, and it outlives its containers.
+/// Source and upstream must outlive the resource, and the resource its containers.
 /// \threads  As the source, and as the upstream.
 /// \cost     The source's, and a virtual call.
 template <typename Source = Malloc>
 class MemoryResource final : public std::pmr::memory_resource {
  public:
-  /// Only over a source without state.
+  /// Only for a stateless source.
   template <typename S = Source, typename = std::enable_if_t<std::is_empty_v<S>>>
   MemoryResource() noexcept {}
   explicit MemoryResource(Source& source) noexcept : source_(source) {}
-  /// Only over a source that knows its own addresses.
+  /// Only for a source that knows its own addresses.
   template <typename S = Source, typename = std::enable_if_t<detail::kKnowsItsOwn<S>>>
   MemoryResource(Source& source, std::pmr::memory_resource* upstream) noexcept
       : source_(source), upstream_(upstream) {}
@@ -58,8 +58,8 @@ class MemoryResource final : public std::pmr::memory_resource {
     return *upstream_ == *same.upstream_;
   }
 
-  // By the table of virtual functions, which an object begins with: what a file without RTTI
-  // compiled has no type information. Where a library has a table of its own, it is another class.
+  // Compares the pointers to the virtual tables, with which objects begin: files compiled without
+  // RTTI have no type information. A library's own copy of the table is another class.
   bool is_of_this_class(const std::pmr::memory_resource& other) const noexcept {
     const void* own_table;
     const void* other_table;
@@ -69,15 +69,15 @@ class MemoryResource final : public std::pmr::memory_resource {
   }
 
   detail::bases::SourceHandle<Source> source_;
-  std::pmr::memory_resource* upstream_ = nullptr;  // none: all blocks are the source's
+  std::pmr::memory_resource* upstream_ = nullptr;  // nullptr: all blocks are the source's
 };
 
-/// Over a PageArena: memory of any size in order, nothing given back before reset(). Where its
-/// pages come out side by side, requests run on from one into the next. What the arena has no room
-/// for comes from `upstream`; by default, or with nullptr, that refuses.
+/// Over a PageArena: serves any size in order and frees nothing before reset(). A request may span
+/// pages that are adjacent. If the arena has no room, it goes to `upstream`, which by default, or
+/// if nullptr, refuses.
 ///
-/// Arena and upstream outlive it, and it outlives its containers. Do not reset the arena itself:
-/// this would go on in pages that belong to others by then.
+/// Arena and upstream must outlive the resource, and the resource its containers. Do not reset the
+/// arena itself: the resource would go on using pages that then belong to others.
 /// \threads  One at a time.
 template <>
 class MemoryResource<PageArena> final : public std::pmr::memory_resource {
@@ -89,8 +89,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   MemoryResource(const MemoryResource&) = delete;
   MemoryResource& operator=(const MemoryResource&) = delete;
 
-  /// Resets the arena: everything that came from its pages is gone, including what others
-  /// allocated; nobody may use it any more. What came from upstream is not.
+  /// Resets the arena. This frees everything in its pages, including what others allocated there;
+  /// nobody may use it any more. Memory from upstream stays.
   void reset() noexcept {
     next_ = end_ = 0;
     arena_.reset();
@@ -98,7 +98,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    // Twice at most: pages that do not follow the rest become the rest, and the next ones follow.
+    // Loops twice at most: pages that do not adjoin the rest replace it, and the next ones adjoin
+    // them.
     do {
       if (void* p = cut(bytes, alignment)) return p;
     } while (add_pages(bytes, alignment));
@@ -112,7 +113,7 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
   }
 
   void* cut(std::size_t bytes, std::size_t alignment) noexcept {
-    // No address lies in the upper half, so none is too large to be rounded up to a power of two.
+    // No address is in the upper half, so rounding one up to a power of two cannot overflow.
     const std::size_t start = detail::round_up(next_, alignment);
     const std::size_t taken = bytes_taken(bytes);
     if (start > end_ || taken > end_ - start) return nullptr;
@@ -120,8 +121,8 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
     return reinterpret_cast<void*>(start);  // NOLINT: addresses are what is rounded here
   }
 
-  // Takes the pages that the request lacks, after the rest. They are the new rest, with the old one
-  // if they follow it.
+  // Takes the pages that the request needs beyond the rest. They become the new rest, together with
+  // the old one if they adjoin it.
   bool add_pages(std::size_t bytes, std::size_t alignment) noexcept {
     const std::size_t start = detail::round_up(next_, alignment);
     const std::size_t taken = bytes_taken(bytes);
@@ -135,14 +136,14 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
     return true;
   }
 
-  // Each request has an address of its own.
+  // Each request gets a distinct address.
   static constexpr std::size_t bytes_taken(std::size_t bytes) noexcept {
     return bytes == 0 ? 1 : bytes;
   }
 
   PageArena& arena_;
   std::pmr::memory_resource* upstream_;
-  std::size_t next_ = 0;  // addresses of the rest of the pages taken last
+  std::size_t next_ = 0;  // where the unused rest of the latest pages begins
   std::size_t end_ = 0;
 };
 

@@ -18,10 +18,10 @@ enum class Producers : unsigned char {
   kMany,  ///< any number of threads, signal and interrupt handlers
 };
 
-/// Messages from producers to one consumer, first in, first out. At most `Capacity` are on their
-/// way: a producer that is faster than the consumer is told so, and no call ever waits. Messages
-/// are built in blocks of a BitmapPool inside the object; no memory is asked for, and a static
-/// queue is built by the compiler, as all zero (by Clang up to a `Capacity` of 262,144, unless
+/// A bounded queue from producers to one consumer, first in, first out. At most `Capacity` messages
+/// are in flight: a producer that finds the queue full gets false, and no call ever waits. Messages
+/// are built in blocks of a BitmapPool inside the object; nothing is allocated, and a static queue
+/// is constant-initialised, as all zero (by Clang up to a `Capacity` of 262,144, unless
 /// -fconstexpr-steps allows more).
 ///
 ///     static strata::MessageQueue<Message, 256> queue;
@@ -31,21 +31,21 @@ enum class Producers : unsigned char {
 ///   pool_:  [ message | free | message | message | … ]      in any order
 ///   ring_:  [ … | nullptr | message | message | nullptr ]   in theirs: head_ up to tail_
 ///
-/// The order is that of the tickets which producers take once their message is whole. A producer
-/// that is stopped between its ticket and the store that follows holds back the messages after it:
-/// the consumer finds the queue empty until the producer goes on. That is the price of the order;
-/// producers are not held back.
+/// Messages come in the order of their tickets, which producers take once the message is complete.
+/// A producer that stops between taking its ticket and the next store holds back the messages after
+/// it: the consumer finds the queue empty until the producer goes on. That is the price of the
+/// order; other producers are not held back.
 ///
-/// Always: a ticket is taken by a message that has a block, and the consumer clears its place in
-/// the ring before it gives the block back. There are no more blocks than places, so each ticket
-/// finds its place cleared: some block was used twice since the place was last taken, and its way
-/// through the pool and the tickets after it order the clearing before the new message (hence
-/// acq_rel at the ticket).
+/// Always: only a message that has a block takes a ticket, and the consumer clears the message's
+/// place in the ring before it frees the block. There are no more blocks than places, so each
+/// ticket finds its place cleared: some block was used twice since the place was last taken, and
+/// its way through the pool and the tickets after it order the clearing before the new message
+/// (hence acq_rel at the ticket).
 ///
-/// Neither copied nor moved. Messages that are left are destroyed with the queue.
-/// \threads  Producers as the parameter says, one consumer, all at once. In a library that dlopen()
-///           loaded, a thread's first call may call malloc, as its BitmapPool's may: let it come
-///           before those of the thread's signal handlers.
+/// Neither copyable nor movable. The destructor destroys the messages that are left.
+/// \threads  Producers as kProducers says and one consumer, all at once. In a library that dlopen()
+///           loaded, a thread's first call may call malloc, as BitmapPool's may: make it before the
+///           thread's signal handlers call.
 template <typename T, std::size_t Capacity, Producers kProducers = Producers::kMany>
 class MessageQueue {
  public:
@@ -57,7 +57,7 @@ class MessageQueue {
     }
   }
 
-  /// Builds a message in its place, in braces if T is an aggregate, and sends it.
+  /// Constructs a message in place, with braces if T is an aggregate, and sends it.
   /// \returns  False if the queue is full: each block was taken at some instant of the call.
   /// \errors   What the constructor throws; nothing is sent then.
   /// \threads  The producers.
@@ -75,18 +75,18 @@ class MessageQueue {
       message = ::new (block) T{std::forward<Arguments>(arguments)...};
     }
     unsent.block = nullptr;
-    // release pairs with the consumer's acquire: the message is whole before it is seen.
+    // release pairs with the consumer's acquire: the message is complete before it is seen.
     ring_[take_ticket() & kMask].store(message, std::memory_order_release);
     return true;
   }
 
-  /// The same with a copy of `message`, or what is moved out of it; a full queue leaves it alone.
+  /// Copies or moves `message` into the queue; a full queue leaves it untouched.
   STRATA_MAY_REFUSE bool try_push(const T& message) { return try_emplace(message); }
   STRATA_MAY_REFUSE bool try_push(T&& message) { return try_emplace(std::move(message)); }
 
-  /// Lets `visit(T&)` look at the oldest message in place; then the message is destroyed, also
-  /// if `visit` throws.
-  /// \returns  False if the queue is empty, or its oldest message is not whole yet.
+  /// Calls `visit(T&)` with the oldest message in place, then destroys the message, even if `visit`
+  /// throws.
+  /// \returns  False if the queue is empty, or its oldest message is not complete yet.
   /// \threads  The consumer. `visit` may send messages, if the consumer may be a producer.
   /// \cost     A load, a store, and BitmapPool::deallocate().
   template <typename Visitor>
@@ -107,19 +107,19 @@ class MessageQueue {
     return try_consume([&out](T& message) { out = std::move(message); });
   }
 
-  /// It orders nothing: what a message is made of is seen after try_consume().
+  /// Orders nothing: only try_consume() makes a message's contents visible.
   /// \returns  True if try_consume() would find nothing now.
   /// \threads  The consumer.
   bool empty() const noexcept {
-    // relaxed: try_consume() looks again before it looks at the message.
+    // relaxed: try_consume() loads it again before it reads the message.
     return ring_[head_ & kMask].load(std::memory_order_relaxed) == nullptr;
   }
 
   static constexpr std::size_t capacity() noexcept { return Capacity; }
 
-  /// Messages on their way, those included that are being built or looked at.
+  /// Messages in flight, including those being built or visited.
   /// \threads  Any.
-  /// \cost     A look at every word of the pool.
+  /// \cost     One load for each word of the pool.
   std::size_t in_flight() const noexcept { return pool_.in_use(); }
 
  private:
@@ -134,7 +134,7 @@ class MessageQueue {
   static constexpr std::size_t kPlaces = places_for(Capacity);
   static constexpr std::size_t kMask = kPlaces - 1;
 
-  struct Unsent {  // frees the block if the constructor does not complete
+  struct Unsent {  // frees the block if the constructor throws
     Pool& pool;
     void* block;
     ~Unsent() {

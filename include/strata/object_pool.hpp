@@ -22,38 +22,38 @@ namespace strata {
 enum class Exhaustion : unsigned char {
   kReturnNull,  ///< returns nullptr
   kThrow,       ///< throws std::bad_alloc; ends a program without exceptions
-  kGrow,        ///< doubles the pool, objects stay where they are; kThrow when memory is refused
+  kGrow,        ///< doubles the pool without moving objects; kThrow when memory is refused
 };
 
-/// What the pool does with objects that are still alive when it is destroyed. They are destroyed in
-/// any case but the last.
+/// What the pool does with objects that are still alive when it is destroyed. All but kAbort
+/// destroy them.
 enum class Leftovers : unsigned char {
-  kDestroy,  ///< says nothing
+  kDestroy,  ///< nothing else
   kReport,   ///< writes one line to standard error: how many, and where the first one is
   kAbort,    ///< ends the program with that line
 };
 
 /// What a free slot contains.
 enum class FreeSlots : unsigned char {
-  kUntouched,  ///< what was there; nothing is written into a free slot
-  kPoisoned,   ///< 0xdb, and a write to a destroyed object is found when its slot is used again
+  kUntouched,  ///< what was there; nothing is written into free slots
+  kPoisoned,   ///< 0xdb; a write to a destroyed object is found when its slot is reused
 };
 
-/// Objects of one type in slots that are all alike, for one thread. Objects never move.
+/// Objects of one type in equal slots, for one thread. Objects never move.
 ///
 ///   slots:    first chunk | second chunk, as large as all before | …
 ///   active_:  the chunk that create() takes from; destroy() looks there first
 ///
-/// Slots come back last-freed-first, so a hot object stays in the cache; the list of free slots
-/// is outside them (9 bytes a slot) and a free slot is never touched. Setting up a pool costs the
-/// same for a million slots as for one.
+/// The slot freed last is reused first, so a hot one stays in the cache. The list of free slots
+/// lies outside them (9 bytes a slot), and free slots are never touched. Setting up a pool costs
+/// the same for a million slots as for one.
 ///
-/// By default every destroy() of something that is not a live object of this pool ends the program
-/// with a sentence. ObjectPool<T, Checks::kNever> trusts the caller.
+/// By default, destroy() of anything but a live object of this pool ends the program with a
+/// sentence. ObjectPool<T, Checks::kNever> trusts the caller.
 ///
-/// Move-only. Objects stay where they are when their pool moves, and go on under the new one.
-/// Handles and iterators name the pool they came from: with checks, a handle that outlives the move
-/// of its pool ends the program as a foreign pointer does.
+/// Move-only. When a pool moves, its objects stay where they are and belong to the new pool.
+/// Handles and iterators refer to the pool they came from: with checks, a handle that outlives its
+/// pool's move ends the program as a foreign pointer does.
 /// \threads  One at a time.
 template <typename T, Checks kChecks = Checks::kAlways,
           FreeSlots kFreeSlots = FreeSlots::kUntouched>
@@ -77,7 +77,7 @@ class ObjectPool {
     ObjectPool* pool_ = nullptr;
   };
 
-  /// Owns one object of the pool, which must outlive it and not move meanwhile.
+  /// Owns one object of the pool. The pool must outlive it and not move meanwhile.
   using Handle = std::unique_ptr<T, Deleter>;
 
   /// A pool without slots; reserve() adds some, and so does create() under Exhaustion::kGrow.
@@ -98,8 +98,8 @@ class ObjectPool {
             },
             kNoMemory)) {}
 
-  /// A pool of as many slots as fit into a buffer of the caller's, which outlives it;
-  /// buffer_bytes() tells how much is needed.
+  /// A pool of as many slots as fit into the caller's buffer, which must outlive it; buffer_bytes()
+  /// gives the size needed.
   /// \errors  std::invalid_argument with a sentence if not one slot fits, std::bad_alloc if the
   ///          memory for the table of chunks is refused.
   /// \cost    One small allocation; no slot is touched.
@@ -131,7 +131,7 @@ class ObjectPool {
                                                    : refused(kBufferTooSmall, reason);
   }
 
-  /// The size of a buffer in which `capacity` slots fit wherever it starts; 0 if they fit in none.
+  /// The size of a buffer that holds `capacity` slots at any start address; 0 if none does.
   static constexpr std::size_t buffer_bytes(std::size_t capacity) noexcept {
     return Chunks::buffer_bytes(capacity);
   }
@@ -141,7 +141,7 @@ class ObjectPool {
       : chunks_(std::move(other.chunks_)),
         exhaustion_(other.exhaustion_),
         leftovers_(other.leftovers_) {}
-  /// The same. What was here before ends as in the destructor.
+  /// The same. The old objects end as in the destructor.
   ObjectPool& operator=(ObjectPool&& other) noexcept {
     if (this != &other) {
       end_leftovers();  // while this is still their pool: their destructors may use it
@@ -157,9 +157,9 @@ class ObjectPool {
 
   ~ObjectPool() { end_leftovers(); }
 
-  /// Makes an object from the arguments, in braces if T is an aggregate.
+  /// Constructs an object from the arguments, with braces if T is an aggregate.
   /// \returns  The object; nullptr if no slot is free, under Exhaustion::kReturnNull.
-  /// \errors   std::bad_alloc under the other two. If the constructor throws, its slot is free
+  /// \errors   std::bad_alloc under the other two. If the constructor throws, the slot is free
   ///           again.
   /// \cost     Constant while the active chunk has a free slot; else a search among the chunks, and
   ///           an allocation or two when the pool grows. No system call otherwise.
@@ -178,17 +178,17 @@ class ObjectPool {
     return object;
   }
 
-  /// The same, owned by a handle; an empty handle means nullptr.
+  /// The same, but returns a handle; an empty one stands for nullptr.
   template <typename... Arguments>
   STRATA_MAY_REFUSE Handle make(Arguments&&... arguments) {
     return Handle(create(std::forward<Arguments>(arguments)...), Deleter(*this));
   }
 
-  /// Ends the life of an object of this pool; nullptr is ignored. Its destructor may use the pool.
+  /// Destroys an object and frees its slot; ignores nullptr. The destructor may use the pool.
   /// \errors  With checks, anything but a live object of this pool ends the program with a
   ///          sentence: not its memory, inside an object, never allocated, already free.
-  /// \cost    Constant for an object of the active chunk, else a search among the chunks: one for
-  ///          each time that the pool was doubled, or reserve() added slots.
+  /// \cost    Constant for an object of the active chunk, else a search among the chunks: each
+  ///          doubling of the pool, and each reserve() that adds slots, adds one.
   void destroy(T* object) noexcept {
     if (detail::is_unlikely(!chunks_.active().mark_free(object))) return destroy_elsewhere(object);
     detail::promise(object != nullptr);  // no slot is there
@@ -206,10 +206,9 @@ class ObjectPool {
     return slot_count <= capacity() || chunks_.add(slot_count - capacity());
   }
 
-  /// Destroys all objects, each once, in the order of their slots. Keeps the slots. Destructors may
-  /// destroy others (with checks), also those whose turn was before theirs; they may not create.
-  /// With checks a destructor may call this, too, unless its object owns others of the pool; a
-  /// constructor may not.
+  /// Destroys every object once, in slot order; keeps the slots. With checks, destructors may
+  /// destroy others, even those whose turn has passed, and may call this, too, unless their object
+  /// owns others of the pool. Destructors must not create; constructors must not call this.
   void clear() noexcept {
     if constexpr (std::is_trivially_destructible_v<T> && kFreeSlots == FreeSlots::kUntouched) {
       chunks_.forget_all();
@@ -217,15 +216,15 @@ class ObjectPool {
       const bool was_clearing = std::exchange(is_clearing_, true);
       for (std::size_t i = 0; i < chunks_.count(); ++i) destroy_all_in(chunks_.at(i));
       is_clearing_ = was_clearing;
-      // What was poisoned is looked at when its slot is used again. And the slot of an object whose
-      // destructor called this comes back when that ends.
+      // A poisoned slot is checked when it is reused. And the slot of an object whose destructor
+      // called this is freed when that ends.
       if (kFreeSlots == FreeSlots::kUntouched && !was_clearing) chunks_.forget_empty();
     }
   }
 
-  /// Releases chunks without a live object; a caller's buffer stays. Called by a destructor that
-  /// clear() runs, it does nothing.
-  /// \returns  The number of slots that went.
+  /// Releases chunks without a live object; a caller's buffer stays. Does nothing in a destructor
+  /// that clear() runs.
+  /// \returns  The number of slots released.
   std::size_t release_empty_chunks() noexcept { return is_clearing_ ? 0 : chunks_.release_empty(); }
 
   /// Calls f(T&) for every live object, in address order within a chunk. f may destroy the object
@@ -236,7 +235,7 @@ class ObjectPool {
   }
 
   /// Walks the live objects. Creating objects and releasing chunks invalidates the iterator;
-  /// destroying does not, except that without checks only the object it points to may go.
+  /// destroying does not, but without checks only the object that it points to may be destroyed.
   /// \cost  One byte of bookkeeping read per slot ever used, eight at a time.
   template <typename Object>
   class BasicIterator {
@@ -305,7 +304,7 @@ class ObjectPool {
   /// \cost     as destroy().
   bool owns(const void* p) const noexcept { return chunks_.find(p) != chunks_.count(); }
 
-  /// Live objects, as of a container; capacity() counts the slots.
+  /// Live objects, as in a container; capacity() counts the slots.
   /// \cost  One step per chunk.
   std::size_t size() const noexcept { return chunks_.live(); }
   std::size_t capacity() const noexcept { return chunks_.capacity(); }
@@ -313,7 +312,7 @@ class ObjectPool {
   std::size_t available() const noexcept { return capacity() - size(); }
   bool empty() const noexcept { return size() == 0; }
 
-  /// Checks the whole structure and ends the program at a contradiction. For tests.
+  /// Checks the whole structure and ends the program at an inconsistency. For tests.
   void check_invariants() const noexcept { chunks_.check_invariants(); }
 
  private:
@@ -355,7 +354,7 @@ class ObjectPool {
     clear();
   }
 
-  // Frees the slot if the constructor does not complete.
+  // Frees the slot if the constructor throws.
   struct SlotGuard {
     ObjectPool* pool;
     void* slot;
@@ -425,7 +424,7 @@ class ObjectPool {
     Stack& stack = chunks_.at(i);
     if (!stack.mark_free(object)) {
       const detail::BadPointer fault = stack.fault_of(object);
-      // What owns the object had its turn after it. A second destroy() hides here, too.
+      // The object's owner had its turn after it. This hides a second destroy(), too.
       if (is_clearing_ && fault == detail::BadPointer::kAlreadyFree) return;
       detail::accuse("destroy of ", object, fault);
     }

@@ -11,16 +11,16 @@ namespace os {
 class PageSource;
 }
 
-/// Pages of one reserved region, handed out in order. A single page cannot be freed;
-/// reset() takes all of them at once.
+/// Hands out the pages of one reserved region in order. A single page cannot be freed; reset()
+/// takes all of them back at once.
 ///
 ///   begin_         next_                        end_
 ///   [ handed out   | not yet handed out          ]      page_size() apart, aligned to it
 ///
-/// Only addresses are reserved at first; memory is used as pages are touched. A page handed out for
+/// At first only addresses are reserved; memory is used as pages are touched. A page handed out for
 /// the first time, or after release_idle(), reads as zero.
 ///
-/// Move-only; what was cut from its pages must be gone before it is.
+/// Move-only; must outlive everything that was cut from its pages.
 /// \threads  One at a time.
 class PageArena {
  public:
@@ -34,8 +34,8 @@ class PageArena {
             [&](const char** reason) { return try_create(bytes, page_bytes, reason); }, kRefused)) {
   }
 
-  /// The same over another source of pages, which must outlive the arena. For Strata's own tests:
-  /// no public header has the type.
+  /// The same over another page source, which must outlive the arena. For Strata's own tests: no
+  /// public header has the type.
   STRATA_MAY_REFUSE PageArena(std::size_t bytes, std::size_t page_bytes, os::PageSource& source)
       : PageArena(detail::made_or_refused(
             [&](const char** reason) { return try_create(bytes, page_bytes, reason, &source); },
@@ -62,8 +62,7 @@ class PageArena {
     return page;
   }
 
-  /// \returns  `count` pages side by side, count > 0; nullptr when fewer are left, and then none is
-  ///           taken.
+  /// \returns  `count` pages side by side, count > 0; nullptr, with none taken, if fewer are left.
   /// \cost     A division more than allocate_page().
   void* allocate_pages(std::size_t count) noexcept {
     if (detail::is_unlikely(count == 0 || count > available_pages())) return nullptr;
@@ -75,7 +74,7 @@ class PageArena {
   /// Takes all pages back; their contents stay until written.
   void reset() noexcept { next_ = begin_; }
 
-  /// Decommits every page that is not handed out; the addresses stay ours.
+  /// Decommits every page that is not handed out; the addresses stay reserved.
   /// \returns  False if the kernel refused.
   /// \cost     One system call.
   bool release_idle() noexcept;

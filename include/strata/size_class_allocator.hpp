@@ -23,7 +23,7 @@ namespace strata {
 
 /// The sizes of an allocator's classes: SizeClassAllocator sizes({32, 64, 128}). A type of its own,
 /// so that SizeClassAllocator{1 << 16} does not compile as one class of 65536 bytes. The list lives
-/// as long as the call that it is an argument of.
+/// until the end of the call that it is passed to.
 class SizeClasses {
  public:
   constexpr SizeClasses(std::initializer_list<std::size_t> bytes) noexcept  // NOLINT: a list is one
@@ -35,21 +35,21 @@ class SizeClasses {
   std::initializer_list<std::size_t> bytes_;
 };
 
-/// A few small sizes for one thread: each request is served by the smallest class that holds it,
-/// each class is a run of equal blocks, and all runs are of one size, so that a block's address
-/// tells its class.
+/// A few small sizes for one thread. The smallest class that holds a request serves it. Each class
+/// is a run of equal blocks; all runs have one size, so that a block's address tells its class.
 ///
 ///   [ run of class 0 | run of class 1 | … | class table, one byte per 8 bytes of size ]
 ///     run_bytes() each, a power of two
 ///
 /// A block is aligned to the largest power of two that divides its class's size, up to an OS page.
-/// The default form refuses every bad free with a sentence; the unchecked one trusts the caller.
+/// SizeClassAllocator, the default, ends the program with a sentence at every bad free;
+/// UncheckedSizeClassAllocator trusts the caller.
 ///
-/// Move-only. Owns its arena unless it was given one, which then outlives it.
+/// Move-only. Owns its arena unless it was given one, which must outlive it.
 /// \threads  One at a time.
 template <Checks kChecks>
 class BasicSizeClassAllocator {
-  /// A line each, so that a class is found by a shift, and no two share one.
+  /// A cache line each: a shift finds a class, and no two share a line.
   struct alignas(detail::kCacheLineBytes) Stack : detail::BlockStack<detail::CellStride, kChecks> {
     using detail::BlockStack<detail::CellStride, kChecks>::BlockStack;
   };
@@ -63,10 +63,10 @@ class BasicSizeClassAllocator {
   /// 32, 64, 128 and 256 bytes, a run of 1 MiB each.
   STRATA_MAY_REFUSE BasicSizeClassAllocator() : BasicSizeClassAllocator({32, 64, 128, 256}) {}
 
-  /// These sizes, each above the one before, rounded up to multiples of 8; a run of
-  /// `bytes_per_class` each, rounded up to a power of two, the class's own bookkeeping included: 9
-  /// bytes for a block whose size is a power of two, else 8 and one for each largest power of two
-  /// in it (48 bytes are three times 16, so 11).
+  /// These sizes, ascending, rounded up to multiples of 8. Each has a run of `bytes_per_class`,
+  /// rounded up to a power of two, which includes its bookkeeping: 9 bytes for a block whose size
+  /// is a power of two, else 8 and one for each largest power of two in it (48 bytes are three
+  /// times 16, so 11).
   /// \errors  std::invalid_argument with a sentence for a list that is empty, longer than 255, not
   ///          ascending or with a 0 in it, and for a run above 2 GiB or without room for a block of
   ///          its class; std::bad_alloc if the memory is refused. Without exceptions the sentence
@@ -81,7 +81,7 @@ class BasicSizeClassAllocator {
             kNoMemory)) {}
 
   /// The same on pages of `arena`.
-  /// \cost  For classes that are no power of two, an eighth of their run at most is written.
+  /// \cost  Writes at most an eighth of the run of each class that is no power of two.
   STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena, SizeClasses classes,
                                             std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(detail::made_or_refused(
@@ -90,7 +90,7 @@ class BasicSizeClassAllocator {
             },
             kNoMemory)) {}
 
-  /// The same without exceptions; `arena` may be nullptr for one of its own.
+  /// The same without exceptions; with nullptr as `arena`, over one of its own.
   /// \returns  The allocator, or nothing; then *reason is one sentence in static memory.
   static std::optional<BasicSizeClassAllocator> try_create(
       const std::size_t* classes, std::size_t class_count,
@@ -108,8 +108,8 @@ class BasicSizeClassAllocator {
 
   /// Claims a block of the smallest class that holds `size` bytes; 0 counts as 1.
   /// \returns  The block, contents unspecified; nullptr if that class has none left.
-  /// \errors   A size above largest_class() is refused: std::length_error with a sentence, which
-  ///           ends a program without exceptions.
+  /// \errors   For a size above largest_class(), std::length_error with a sentence, which ends a
+  ///           program without exceptions.
   /// \cost     A table lookup more than BlockAllocator::allocate().
   STRATA_MAY_REFUSE void* allocate(std::size_t size) {
     if (detail::is_unlikely(size > largest_class_)) detail::refuse_length(kTooLarge);
@@ -124,7 +124,7 @@ class BasicSizeClassAllocator {
     return allocate_from(stack);
   }
 
-  /// The same; a size above largest_class() is nullptr.
+  /// The same, but nullptr for a size above largest_class().
   void* try_allocate(std::size_t size) noexcept {
     return size > largest_class_ ? nullptr : allocate_from(stacks_[class_of(size)]);
   }
@@ -137,16 +137,16 @@ class BasicSizeClassAllocator {
     return i < class_count_ ? allocate_from(stacks_[i]) : nullptr;
   }
 
-  /// Frees a block of any class; nullptr is ignored.
-  /// \errors  With checks, a pointer that is not a live block of this allocator ends the program
-  ///          with a sentence.
+  /// Frees a block of any class; ignores nullptr.
+  /// \errors  With checks, anything but a live block of this allocator ends the program with a
+  ///          sentence.
   void deallocate(void* block) noexcept {
     const std::size_t run = run_of(block);
     if (is_outside(run, block)) return reject_foreign(block);
     deallocate_to(stacks_[run], block);
   }
 
-  /// The same with the size that allocate() told.
+  /// The same with the size that allocate() set.
   /// \errors  With checks, also if the block is of another class.
   void deallocate(void* block, std::size_t class_size) noexcept {
     const std::size_t run = run_of(block);
@@ -159,7 +159,7 @@ class BasicSizeClassAllocator {
     deallocate_to(stacks_[run], block);
   }
 
-  /// All blocks are free and fresh again, even those still in use.
+  /// Makes all blocks free and fresh again, even those still in use.
   void reset() noexcept {
     for (std::size_t i = 0; i < class_count_; ++i) stacks_[i].forget_all();
     poison_everything();
@@ -171,7 +171,7 @@ class BasicSizeClassAllocator {
     return run < class_count_ && stacks_[run].contains(p);
   }
 
-  /// \returns  The size of the block's class; p is a block of this allocator.
+  /// \returns  The size of the block's class; p must be a block of this allocator.
   std::size_t class_size_of(const void* p) const noexcept {
     return stacks_[run_of(p)].stride_bytes();
   }
@@ -182,7 +182,7 @@ class BasicSizeClassAllocator {
   std::size_t capacity(std::size_t i) const noexcept { return stacks_[i].capacity(); }
   std::size_t in_use(std::size_t i) const noexcept { return stacks_[i].live(); }
 
-  /// Checks the whole structure and ends the program at a contradiction. For tests.
+  /// Checks the whole structure and ends the program at an inconsistency. For tests.
   void check_invariants() const noexcept {
     for (std::size_t i = 0; i < class_count_; ++i) stacks_[i].check_invariants();
   }
@@ -208,7 +208,7 @@ class BasicSizeClassAllocator {
   }
   static constexpr std::size_t capacity_for(std::size_t class_size,
                                             std::size_t run_bytes) noexcept {
-    // A class that is larger than the run has no stride, and no block either.
+    // A class that is larger than the run has neither a stride nor a block.
     return class_size >= run_bytes
                ? 0
                : detail::BlockLayout::capacity_for(
@@ -226,7 +226,7 @@ class BasicSizeClassAllocator {
     return (detail::address_of(p) - detail::address_of(begin_)) >> run_shift_;
   }
 
-  // Not in any run: foreign, or nullptr. Without checks only nullptr is looked for.
+  // True if the block is in no run: foreign or nullptr. Without checks only nullptr is tested.
   bool is_outside(std::size_t run, const void* block) const noexcept {
     return kChecks == Checks::kAlways ? detail::is_unlikely(run >= class_count_) : block == nullptr;
   }
@@ -267,8 +267,8 @@ class BasicSizeClassAllocator {
     std::swap(run_shift_, other.run_shift_);
   }
 
-  /// Those of an allocator that was moved from, for a request of no bytes, which it does not find
-  /// too large: never written, since an empty class has nothing to hand out.
+  /// For an allocator that was moved from, to which a request of 0 bytes is not too large. Never
+  /// written, since an empty class has nothing to hand out.
   static inline Stack no_blocks_{};
   static constexpr unsigned char kNoClass = 0;
 
@@ -351,7 +351,7 @@ void BasicSizeClassAllocator<kChecks>::lay_out(char* memory, const std::size_t* 
     const auto layout = detail::BlockLayout::of(size, capacity, stride.cells());
     char* run = memory + i * run_bytes;
     char* metadata = run + layout.metadata_offset;
-    // Pages of its own are fresh ones. The states of whole blocks need not be written beforehand.
+    // Pages of its own arena are zero. The states of blocks of one cell need no initial value.
     if (!own_arena_ && stride.cells() != 1) {
       const std::size_t state_bytes = capacity * stride.cells();
       std::memset(run + layout.bytes - state_bytes, 0, state_bytes);

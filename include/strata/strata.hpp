@@ -1,6 +1,6 @@
 #pragma once
 
-/// \file  All of Strata at once, for programs that do not count includes.
+/// \file All of Strata in one include.
 
 #include <strata/allocator.hpp>
 #include <strata/bitmap_pool.hpp>

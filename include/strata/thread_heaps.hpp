@@ -15,20 +15,20 @@ class PageSource;
 }
 class HeapInstance;
 
-/// Coalescing heaps for many threads, inside memory that the user bounds.
+/// Coalescing heaps for many threads, within memory budgets that the user sets.
 ///
-/// Each thread has a cache of free blocks, which it uses without lock or atomic, before arenas.
-/// With a budget for each thread, a thread has arenas of its own, and a block that another thread
-/// frees travels back to them in a batch; when the thread ends, its heap waits, blocks and all, to
-/// be adopted by the next thread that needs one. Without such a budget all threads share the
-/// arenas, and a block is for the thread that frees it. A request that does not fit the budget is
-/// refused, never served from elsewhere.
+/// Each thread has a cache of free blocks, which it uses before the arenas, without locks or atomic
+/// operations. With a budget for each thread, a thread has arenas of its own, to which blocks that
+/// other threads free return in batches. When the thread ends, its heap keeps its blocks and waits
+/// until the next thread that needs a heap adopts it. Without such a budget all threads share the
+/// arenas, and the thread that frees a block may reuse it. A request beyond a budget is refused,
+/// never served from elsewhere.
 ///
-/// Any number of instances up to kMaxInstances may live at once; they share nothing. One instance
-/// must not be used in the child of a fork(), but it may end there: that does nothing, and the
-/// child keeps its copy of the memory. Instances of the child's own are as any others. Move-only,
-/// while no thread is inside a call.
-/// \threads  All functions, any number at once, unless said otherwise.
+/// Up to kMaxInstances instances may exist at once; they share nothing. The child of a fork() must
+/// not use the parent's instances, but may destroy them: that does nothing, and the child keeps its
+/// copy of the memory. The child may make instances of its own. Move-only, while no thread is
+/// inside a call.
+/// \threads  Any number at once, unless said otherwise.
 class ThreadHeaps {
  public:
   static constexpr std::size_t kMaxInstances = 64;
@@ -37,47 +37,47 @@ class ThreadHeaps {
   static constexpr std::size_t kMaxCachedBytes = std::size_t{1} << 30;
 
   struct Options {
-    /// Address space that a heap takes at a time, rounded up to OS pages; only what is touched
-    /// costs memory. No request may be larger (less about 4 KiB).
+    /// Address space that a heap takes at a time, rounded up to OS pages; only touched pages cost
+    /// memory. No request may be larger (less about 4 KiB).
     std::size_t arena_bytes = 64 * 1024 * 1024;
-    /// Arenas that one thread may hold, in bytes; a smaller budget than arena_bytes gives smaller
-    /// arenas. And the same for all threads together.
+    /// Bytes of arenas that one thread may hold, and all threads together. A budget below
+    /// arena_bytes makes arenas smaller.
     std::size_t thread_budget_bytes = kUnlimited;
     std::size_t total_budget_bytes = kUnlimited;
-    /// Free blocks that a thread may keep for itself, in bytes; of blocks up to 8 KiB. 0 is no
-    /// cache. It keeps no more than 1/8 of what a thread has in use on average, or 32 KiB, and
+    /// Bytes of free blocks, up to 8 KiB each, that a thread's cache may keep; 0: no cache. It
+    /// keeps no more than 1/8 of what a thread has in use on average, 32 KiB if that is more, and
     /// never more than 1/32 of a thread's budget or 1/64 of the total one.
     std::size_t cached_bytes = 256 * 1024;
-    /// A background thread returns idle memory to the kernel; else only reclaim_now() does, and
-    /// each ending thread what is free in its arenas, or in shared ones that are less than half
+    /// A background thread returns idle memory to the kernel. If false, only reclaim_now() does,
+    /// and each thread as it ends: what is free in its arenas, or in shared ones less than half
     /// used.
     bool reclaims = false;
-    /// How long memory is left alone before it goes back; it may take twice as long.
+    /// How long memory must be idle before it is returned; it may take twice as long.
     std::uint32_t reclaim_delay_ms = 1000;
-    /// Where arenas come from; nullptr is the kernel. For Strata's own tests: no public header has
-    /// the type.
+    /// The source of arenas; nullptr: the kernel. For Strata's own tests: no public header has the
+    /// type.
     os::PageSource* pages = nullptr;
   };
 
-  /// The numbers of one moment. Frees are read before allocations and none is ever counted before
-  /// its allocation; while threads work, each may have one call in flight, and bytes_in_use is off
-  /// by what that moves. No difference wraps below zero. When they rest, the numbers are exact.
+  /// A snapshot. Frees are read before allocations, and none is counted before its allocation, so
+  /// no difference wraps below zero. While threads work, each may have one call in flight, and
+  /// bytes_in_use is off by what that moves. At rest the numbers are exact.
   struct Statistics {
     std::uint64_t allocations = 0;  ///< calls that returned a block
     std::uint64_t frees = 0;
-    std::uint64_t remote_frees = 0;        ///< of them, by another thread than the heap's owner
+    std::uint64_t remote_frees = 0;        ///< of them, by a thread other than the heap's owner
     std::uint64_t failed_allocations = 0;  ///< calls that returned nullptr
     std::size_t bytes_in_use = 0;          ///< usable bytes of live blocks
-    /// The most that was out of the arenas: blocks with their tags, in use, cached or on their way.
-    /// The sum of each heap's own peak, so never below the peak of bytes_in_use.
+    /// The most bytes that were out of the arenas: blocks with their tags, in use, cached or on
+    /// their way. The sum of the heaps' own peaks, so never below the peak of bytes_in_use.
     std::size_t peak_bytes = 0;
     std::size_t held_bytes = 0;  ///< address space of all arenas, what the budgets count
     std::size_t arenas = 0;
     std::size_t heaps = 0;  ///< created so far, adopted or waiting ones included
   };
 
-  /// \errors  std::invalid_argument with a sentence if the options contradict themselves;
-  ///          std::bad_alloc if there is no memory, or kMaxInstances live. Without exceptions the
+  /// \errors  std::invalid_argument with a sentence if the options contradict each other;
+  ///          std::bad_alloc if there is no memory, or kMaxInstances exist. Without exceptions the
   ///          sentence ends the program: use try_create().
   STRATA_MAY_REFUSE explicit ThreadHeaps(const Options& options)
       : ThreadHeaps(detail::made_or_refused(
@@ -90,8 +90,8 @@ class ThreadHeaps {
   static std::optional<ThreadHeaps> try_create(const Options& options,
                                                const char** reason = nullptr) noexcept;
 
-  /// Gives everything back, blocks in use included. No thread may be inside a call or call again.
-  /// Threads that used the instance may live on, and may have ended without freeing their blocks.
+  /// Frees all memory, live blocks included. No thread may be inside a call or call again. Threads
+  /// that used the instance may live on, and may have ended without freeing their blocks.
   ~ThreadHeaps();
   /// `other` has no heaps afterwards: it refuses every request.
   ThreadHeaps(ThreadHeaps&& other) noexcept
@@ -108,10 +108,10 @@ class ThreadHeaps {
 
   /// \returns  At least `bytes` bytes, contents unspecified, aligned to 16; nullptr if the budget
   ///           or the kernel has no memory left.
-  /// \cost     Cached: no lock, no atomic read-modify-write. Else the lock of a heap, for which
-  ///           only a reclaiming pass contends if it is the thread's own; and the constant cost of
-  ///           CoalescingHeap for each arena of that heap, from the oldest on, until one serves;
-  ///           system calls for a new arena. Small blocks are carved several at a time.
+  /// \cost     From the cache: no lock, no atomic read-modify-write. Else a heap's lock, for which
+  ///           only a reclaiming pass contends if the heap is the thread's own, and
+  ///           CoalescingHeap's constant cost for each arena of that heap, oldest first, until one
+  ///           serves; system calls for a new arena. Small blocks are carved several at a time.
   void* allocate(std::size_t bytes) noexcept;
   /// The same, aligned to `alignment`, a power of two.
   void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
@@ -120,44 +120,43 @@ class ThreadHeaps {
                : allocate_aligned(bytes, alignment);
   }
 
-  /// Takes a block back, from any thread; nullptr is ignored. A double free, a pointer that
-  /// is not of this instance or an overwritten tag ends the program with its sentence.
+  /// Frees a block, from any thread; ignores nullptr. A double free, a pointer foreign to this
+  /// instance or an overwritten tag ends the program with its own sentence.
   void deallocate(void* block) noexcept;
 
-  /// Resizes a block; nullptr as `block` allocates. It stays where it is if it has room for the new
-  /// size, but not much more than twice that; or if both sizes are 1 KiB or more, it is in arenas
-  /// of the caller's or in shared ones, and shrinks or has room behind it. Else it moves, and is
+  /// Resizes a block; nullptr as `block` allocates. It stays in place if it has room for the new
+  /// size, but not much more than twice that; or if both sizes are 1 KiB or more, it lies in the
+  /// caller's or in shared arenas, and shrinks or has free space behind it. Else it moves, and is
   /// then aligned to 16.
-  /// \returns  The block, its contents kept up to the smaller size; nullptr, with the old block
+  /// \returns  The block, with its contents up to the smaller size; nullptr, with the old block
   ///           untouched, if it does not fit and the budget or the kernel has no memory left.
-  /// \cost     That of allocate() and deallocate(), and the copy, where it moves; else the lock of
-  ///           a heap at most.
+  /// \cost     If it moves, that of allocate(), deallocate() and the copy; else at most a heap's
+  ///           lock.
   void* reallocate(void* block, std::size_t bytes) noexcept;
 
-  /// \returns  How many bytes of a live block its user may use.
+  /// \returns  The usable bytes of a live block.
   std::size_t usable_size(const void* block) const noexcept;
 
-  /// True if the address is anywhere in an arena of this instance.
+  /// True if the address lies anywhere in an arena of this instance.
   bool owns(const void* address) const noexcept;
 
-  /// allocate() by the name that the adapters call a source by.
+  /// allocate() under the name that the adapters call.
   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return allocate(bytes, alignment);
   }
 
-  /// Returns what is free now, without delay: wholly free arenas and whole OS pages inside free
-  /// blocks, of all heaps; of the small-block caches only the caller's is emptied.
-  /// \returns  How many bytes of memory went back to the kernel: of pages that were touched, not of
-  ///           addresses, which held_bytes counts.
+  /// Returns free memory to the kernel at once: wholly free arenas, and whole OS pages inside free
+  /// blocks, of all heaps. Of the small-block caches, empties only the caller's.
+  /// \returns  The bytes of memory returned: of touched pages, not of addresses, which held_bytes
+  ///           counts.
   std::size_t reclaim_now() noexcept;
 
-  /// True while the background thread exists: as long as there is something to return, and a delay
-  /// more.
+  /// True while the background thread exists: while there is memory to return, and a delay longer.
   bool has_reclaimer() const noexcept;
 
   Statistics statistics() const noexcept;
 
-  /// Dies unless everything is sound. For tests, while no other thread is inside a call.
+  /// Aborts unless everything is sound. For tests, while no other thread is inside a call.
   void check_invariants() noexcept;
 
  private:
