@@ -13,8 +13,8 @@
 
 /// \file  The allocator of the standard containers and std::unique_ptr over any source.
 ///
-/// A source is any type with these functions: Malloc, Heap, BlockAllocator, GrowingBlockAllocator,
-/// SizeClassAllocator, BitmapPool and its views, CoalescingHeap, ThreadHeaps, and your own:
+/// Malloc, Heap, BlockAllocator, GrowingBlockAllocator, SizeClassAllocator, BitmapPool and its
+/// views, CoalescingHeap and ThreadHeaps are sources, and so is any type with these:
 ///   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept;  // nullptr: refused
 ///   void deallocate(void* p) noexcept;          // or bool: false if nothing was freed
 ///   bool owns(const void* p) const noexcept;    // for a MemoryResource with an upstream

@@ -11,19 +11,19 @@
 namespace strata {
 
 /// `Capacity` blocks of `BlockBytes` bytes inside the object itself, for any number of threads,
-/// signal and interrupt handlers at once. Never asks for memory, and needs neither exceptions nor a
-/// hosted library. A static pool is built by the compiler, as all zero (by Clang up to a `Capacity`
-/// of 16 million, unless -fconstexpr-steps allows more): no constructor runs, and it costs no byte
-/// of the executable. What it can do: detail::bases::BitmapPoolOperations.
+/// signal and interrupt handlers at once. Never allocates, and needs neither exceptions nor a
+/// hosted library. A static pool is constant-initialised, as all zero (by Clang up to a `Capacity`
+/// of 16 million, unless -fconstexpr-steps allows more): no constructor runs, and it takes no byte
+/// of the executable. Its functions: detail::bases::BitmapPoolOperations.
 ///
 ///     static strata::BitmapPool<sizeof(Message), 256> pool;
 ///     void* p = pool.allocate();      // nullptr: each was taken at some instant of the call
 ///     bool ok = pool.deallocate(p);   // false: double free, or not ours
 ///
 /// Bits and blocks never share a cache line. Bits are spread over at least `MinLeaves` lines.
-/// Blocks that are still taken vanish with the object.
+/// Blocks still taken end with the object.
 /// \source  The split of a small bitmap over several words, and the sticky start per thread:
-///          lib/sbitmap.c of Linux. What is measured and why it is so: docs/bitmap-pool.md.
+///          lib/sbitmap.c of Linux. Measurements and reasons: docs/bitmap-pool.md.
 template <std::size_t BlockBytes = 64, std::size_t Capacity = 64, std::size_t Alignment = 0,
           std::size_t MinLeaves = 8, class Policy = BitmapPoolPolicy>
 class BitmapPool : public detail::bases::BitmapPoolOperations<
@@ -44,7 +44,7 @@ class BitmapPool : public detail::bases::BitmapPoolOperations<
  private:
   friend class detail::bases::BitmapPoolOperations<BitmapPool, Policy>;
 
-  /// Bytes that construction does not touch: a pool on the stack costs its bits only.
+  /// Bytes that construction does not touch: a pool on the stack initialises only its bits.
   union Blocks {
     constexpr Blocks() noexcept : untouched{} {}
     char untouched;
@@ -53,7 +53,7 @@ class BitmapPool : public detail::bases::BitmapPoolOperations<
 
   static constexpr const BitmapPoolGeometry& geometry() noexcept { return kGeometry; }
   static constexpr std::uint32_t process() noexcept { return 0; }
-  // The operations are const where they only look, and atomics are what they look at.
+  // Operations that only read are const, but read non-const atomics.
   detail::BitmapNode* nodes() const noexcept { return const_cast<detail::BitmapNode*>(nodes_); }
   unsigned char* blocks() const noexcept { return const_cast<unsigned char*>(blocks_.bytes); }
 

@@ -7,10 +7,9 @@
 
 namespace strata {
 
-/// Where one thread, task or interrupt handler looks first in one pool: the word of the bitmap that
-/// last had a block for it, and then the one to which it last gave a block back. It is only a hint,
-/// never shared, and any value is safe; different values for different threads are what lets them
-/// work without waiting for each other.
+/// Where one thread, task or interrupt handler searches first in one pool: the word of the bitmap
+/// that last had a block for it, then the one in which it last freed a block. Only a hint, never
+/// shared; any value is safe. Different values keep threads from waiting for each other.
 class BitmapPoolCursor {
  public:
   constexpr BitmapPoolCursor() noexcept = default;
@@ -28,12 +27,12 @@ class BitmapPoolCursor {
     return cursor;
   }
 
-  /// The word it points to.
+  /// The word that it points to.
   constexpr std::size_t leaf() const noexcept { return leaf_; }
   constexpr std::size_t& leaf() noexcept { return leaf_; }
 
-  /// A block of this word was given back. A search for one block that finds the first word full,
-  /// and no empty one next to it, begins here, once.
+  /// Notes that a block of this word was freed. A search for one block that finds its first word
+  /// full, and the next one not empty, begins here, once.
   constexpr void note_freed(std::size_t leaf) noexcept { freed_ = leaf + 1; }
   constexpr bool has_freed() const noexcept { return freed_ != 0; }
   /// \pre  has_freed()
@@ -45,7 +44,7 @@ class BitmapPoolCursor {
 
  private:
   std::size_t leaf_ = 0;
-  std::size_t freed_ = 0;  // the word and 1; 0: none since a search began there
+  std::size_t freed_ = 0;  // the word plus 1; 0: none since a search began there
 };
 
 }  // namespace strata

@@ -8,21 +8,21 @@
 
 namespace strata {
 
-/// What a user asks of a pool.
+/// What a user requests of a pool.
 struct BitmapPoolShape {
   std::size_t block_bytes = 64;
   std::size_t capacity = 64;  ///< blocks
-  /// A power of two. 0 asks for what an array of objects of this size needs: the largest power of
-  /// two that divides block_bytes, a cache line at most.
+  /// A power of two; or 0 for what an array of objects of this size needs: the largest power of two
+  /// that divides block_bytes, at most a cache line.
   std::size_t alignment = 0;
-  /// How many words the bitmap is split over at least (fewer only if there are fewer blocks). So
-  /// many threads can each work in a word of their own; set it to the number of threads if that is
-  /// above 8.
+  /// The bitmap is split over at least this many words (fewer only if there are fewer blocks), so
+  /// that as many threads can each work in a word of their own. Set it to the number of threads if
+  /// that is above 8.
   std::size_t min_leaves = 8;
 };
 
-/// Everything that follows from a shape: where the bits and the blocks are. Offsets only, no
-/// addresses, so that processes which map the pool at different places agree on it.
+/// Everything that follows from a shape: where the bits and the blocks are. Only offsets, no
+/// addresses, so that processes which map the pool at different places agree.
 ///
 ///   level 2          [ node ]              a node is one word on its own cache line
 ///   level 1    [ node ]  …  [ node ]       low half: child full? high half: see BitmapTree
@@ -32,8 +32,8 @@ struct BitmapPoolShape {
 /// There are as many levels as it takes for the top one to have at most kMaxTopNodes nodes; a pool
 /// of fewer than 1024 blocks has leaves only. Nodes are numbered leaves first, then level by level.
 struct BitmapPoolGeometry {
-  /// So many words are looked through one by one: cheaper than a level above them, and a search is
-  /// short enough to be a hit's cost. Above it, markers pay (see docs/bitmap-pool.md).
+  /// Up to this many words are searched one by one: cheaper than a level above them, and as cheap
+  /// as a hit. Beyond it, markers pay off (see docs/bitmap-pool.md).
   static constexpr std::size_t kMaxTopNodes = 15;
   /// The low half of a node above the leaves holds its children's markers.
   static constexpr unsigned kFanoutLog2 = detail::kBitsOf<detail::BitWord> == 64 ? 5 : 4;
@@ -47,7 +47,7 @@ struct BitmapPoolGeometry {
   std::size_t alignment = 1;
   std::size_t stride = 1;      // from one block to the next
   std::size_t capacity = 0;    // 0: a pool that is always exhausted
-  std::size_t min_leaves = 0;  // as asked
+  std::size_t min_leaves = 0;  // as requested
   unsigned leaf_shift = 0;     // log2(bits_per_leaf)
   detail::BitWord leaf_mask = 0;
   detail::BitWord last_leaf_mask = 0;
@@ -65,7 +65,7 @@ struct BitmapPoolGeometry {
   constexpr std::size_t bits_per_leaf() const noexcept { return std::size_t{1} << leaf_shift; }
   constexpr std::size_t top_nodes() const noexcept { return level_nodes[levels]; }
 
-  /// What the blocks must be aligned to: they never share a line with anything else.
+  /// The required alignment of the blocks, which never share a cache line with anything else.
   constexpr std::size_t blocks_alignment() const noexcept {
     return alignment > detail::kCacheLineBytes ? alignment : detail::kCacheLineBytes;
   }
@@ -87,8 +87,8 @@ struct BitmapPoolGeometry {
         static_cast<unsigned>(children < kFanout ? children : kFanout));
   }
 
-  /// The largest numbers of steps an operation can take, however many threads there are and
-  /// in any interleaving. docs/bitmap-pool.md has the argument; a test counts against it.
+  /// Upper bounds on the steps of an operation, for any number of threads and any interleaving.
+  /// docs/bitmap-pool.md argues them; a test counts against them.
   constexpr std::size_t max_allocate_loads() const noexcept {
     return 1 + (leaf_count() + 1) * (1 + bits_per_leaf()) + (node_count - leaf_count()) +
            2 * (node_count - top_nodes());
@@ -118,8 +118,8 @@ constexpr BitmapPoolGeometry BitmapPoolGeometry::of(const BitmapPoolShape& shape
   // A node stands for at least one block, and nodes above leaves are fewer than leaves.
   if (shape.capacity > kMaxBytes / (2 * sizeof(detail::BitmapNode))) return g;
 
-  // As few leaves as words can be full of bits, but at least min_leaves, if there are blocks for
-  // them: bits per leaf is the largest power of two for which that holds.
+  // As few leaves as full words allow, but at least min_leaves if there are blocks for them: bits
+  // per leaf is the largest power of two for which that holds.
   const std::size_t wanted = shape.min_leaves == 0 ? 1 : shape.min_leaves;
   std::size_t bits =
       shape.capacity / wanted == 0 ? 1 : detail::floor_power_of_two(shape.capacity / wanted);

@@ -8,13 +8,13 @@
 
 namespace strata {
 
-/// A few free blocks of a bitmap pool, kept by one thread: it touches the shared bits only to fetch
-/// or return several at once. A trade, so it is nothing that a pool does by itself:
-///   won    a pair of operations without any atomic step, as a rule
-///   lost   blocks in a magazine are free for its thread only: nullptr may come while others keep
-///          some. Never more than depth() each; BitmapPoolMagazines bounds all of them together.
-///   lost   a block that is in *another* thread's magazine counts as taken: freeing it a second
-///          time goes unnoticed. All other wrong frees are refused as by the pool.
+/// A few free blocks of a bitmap pool, kept by one thread, which touches the shared bits only to
+/// fetch or return several at once. A trade-off, so no pool does it by itself:
+///   won    a pair of operations usually takes no atomic step
+///   lost   blocks in a magazine are free for its thread only: others may get nullptr meanwhile.
+///          Never more than depth() each; BitmapPoolMagazines bounds all of them together.
+///   lost   a block in *another* thread's magazine counts as taken: a second free of it goes
+///          unnoticed. All other wrong frees are refused as by the pool.
 ///   lost   not for interrupt and signal handlers
 ///
 ///     strata::BitmapPool<64, 4096> pool;
@@ -26,7 +26,7 @@ namespace strata {
 template <class Pool>
 class BitmapPoolMagazine {
  public:
-  /// Above 8 nothing is left to gain: an atomic step is then shared by four pairs.
+  /// More than 8 gains nothing: four pairs share an atomic step already.
   static constexpr std::size_t kMaxDepth = 8;
 
   /// What each of `threads` magazines (at least 1) may hold so that all together hold capacity / 4
@@ -36,10 +36,10 @@ class BitmapPoolMagazine {
     return share < kMaxDepth ? share : kMaxDepth;
   }
 
-  /// For the only one: it holds a quarter of the pool at most. The pool must outlive it.
+  /// The only magazine of a pool, of which it holds a quarter at most. The pool must outlive it.
   explicit BitmapPoolMagazine(Pool& pool) noexcept
       : BitmapPoolMagazine(pool, bounded_depth(pool.capacity(), 1)) {}
-  /// The `number`-th of several, from 0, which holds `depth` blocks, and kMaxDepth at most.
+  /// The `number`-th of several, from 0, which holds up to `depth` blocks, at most kMaxDepth.
   BitmapPoolMagazine(Pool& pool, std::size_t depth, std::uint32_t number = 0) noexcept
       : pool_(pool),
         depth_(depth < kMaxDepth ? depth : kMaxDepth),
@@ -49,14 +49,14 @@ class BitmapPoolMagazine {
   BitmapPoolMagazine(const BitmapPoolMagazine&) = delete;
   BitmapPoolMagazine& operator=(const BitmapPoolMagazine&) = delete;
 
-  /// \returns  A block; nullptr if this magazine is empty and the pool says nullptr.
-  /// \cost     A load; each few times what allocate_batch() costs.
+  /// \returns  A block; nullptr if this magazine and the pool have none.
+  /// \cost     A load; every few calls, an allocate_batch().
   void* allocate() noexcept { return count_ != 0 ? blocks_[--count_] : refill(); }
 
-  /// \returns  True if the block is free for this thread now. False, and nothing has changed, if p
-  ///           is no block of the pool, is free in the pool, or is in this magazine.
-  /// \cost     A load of the block's bit and a glance at depth() pointers; each few times what
-  ///           deallocate_batch() costs.
+  /// \returns  True if the block is free for this thread now. False, with nothing changed, if p is
+  ///           no block of the pool, is free in the pool, or is in this magazine.
+  /// \cost     A load of the block's bit and up to depth() comparisons; every few calls, a
+  ///           deallocate_batch().
   bool deallocate(void* p) noexcept {
     if (depth_ == 0) return hand_on(p);
     if (!pool_.is_in_use(p)) return false;
@@ -68,13 +68,13 @@ class BitmapPoolMagazine {
     return true;
   }
 
-  /// Blocks that it may hold; 0 hands every request on to the pool.
+  /// Blocks that it may hold; if 0, every request goes to the pool.
   std::size_t depth() const noexcept { return depth_; }
-  /// Free blocks in here, which the pool counts as taken.
+  /// Free blocks that it holds, which the pool counts as taken.
   std::size_t held() const noexcept { return count_; }
 
  protected:
-  /// The `count` oldest, whose memory is the coldest.
+  /// Frees the `count` oldest blocks, whose memory is the coldest.
   void give_back(std::size_t count) noexcept {
     pool_.deallocate_batch(blocks_, count);
     count_ -= count;
@@ -82,7 +82,7 @@ class BitmapPoolMagazine {
   }
 
  private:
-  /// Out of line: inlined, it makes the usual way a sixth slower.
+  /// Out of line: inlined, it makes the usual path a sixth slower.
 #if defined(__GNUC__)
   [[gnu::noinline]]
 #endif
@@ -93,7 +93,7 @@ class BitmapPoolMagazine {
 
   void* refill() noexcept {
     if (depth_ == 0) return pool_.allocate(cursor_);
-    // Half: a thread that frees next must not have to flush at once.
+    // Half, so that a thread that frees next need not flush at once.
     count_ = pool_.allocate_batch(blocks_, (depth_ + 1) / 2, cursor_);
     return count_ != 0 ? blocks_[--count_] : nullptr;
   }
@@ -105,8 +105,8 @@ class BitmapPoolMagazine {
   void* blocks_[kMaxDepth];
 };
 
-/// Magazines for threads that come and go: a number of them is announced, and they keep a quarter
-/// of the pool at most, all together, so that no number of idle magazines strands the pool.
+/// Magazines for threads that come and go. Their number is bounded in advance, and together they
+/// hold at most a quarter of the pool, so that idle magazines cannot strand it.
 ///
 ///     strata::BitmapPoolMagazines magazines(pool, 8);            // at most eight threads
 ///     decltype(magazines)::Magazine mine(magazines);             // in each thread
@@ -115,7 +115,7 @@ class BitmapPoolMagazines {
  public:
   static constexpr std::size_t kMaxDepth = BitmapPoolMagazine<Pool>::kMaxDepth;
 
-  /// Registers at construction and leaves at destruction. The thread beyond max_threads gets one of
+  /// Registers at construction, unregisters at destruction. A thread beyond max_threads gets one of
   /// depth 0.
   class Magazine;
 
@@ -127,7 +127,7 @@ class BitmapPoolMagazines {
   BitmapPoolMagazines(const BitmapPoolMagazines&) = delete;
   BitmapPoolMagazines& operator=(const BitmapPoolMagazines&) = delete;
 
-  /// Blocks that one magazine may hold; 0 for a pool so small that none can be spared.
+  /// Blocks that one magazine may hold; 0 for a pool too small to spare any.
   std::size_t depth() const noexcept { return depth_; }
 
   static constexpr std::size_t bounded_depth(std::size_t capacity,
@@ -145,7 +145,7 @@ class BitmapPoolMagazines {
 template <class Pool>
 class BitmapPoolMagazines<Pool>::Magazine : public BitmapPoolMagazine<Pool> {
  public:
-  // relaxed: only the number counts; the blocks are ordered by the pool.
+  // relaxed: only the number counts; the pool orders the blocks.
   explicit Magazine(BitmapPoolMagazines& magazines) noexcept
       : Magazine(magazines, magazines.registered_.fetch_add(1, std::memory_order_relaxed)) {}
   ~Magazine() {

@@ -12,14 +12,14 @@
 
 namespace strata {
 
-/// Why there is no pool in that memory.
+/// Why try_create() or try_attach() failed.
 enum class BitmapPoolError {
   kNone,
   kShape,       ///< no bytes, no blocks, an alignment that is no power of two, or too large
   kMisaligned,  ///< the memory does not start at a multiple of required_alignment()
   kTooSmall,    ///< fewer than required_bytes()
   kNotAPool,    ///< try_attach: try_create() has not finished here
-  kForeign,     ///< try_attach: another version, word size or cache line than this program's
+  kForeign,     ///< try_attach: version, word size or cache line differ from this program's
   kDamaged,     ///< try_attach: the description contradicts itself
 };
 
@@ -45,8 +45,8 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 }
 
 /// A bitmap pool in memory that the caller owns: a buffer, or a mapping that several processes
-/// share, each at an address of its own. Sizes are chosen at run time. The view is a handle: copy
-/// it freely; the pool is the memory, and lives as long as that does. What it can do:
+/// share, each at its own address. Sizes are chosen at run time. The view is a handle: copy it
+/// freely. The pool is the memory, and lives as long. Its functions:
 /// detail::bases::BitmapPoolOperations.
 ///
 ///     BitmapPoolShape shape{256, 100000};  // 100000 blocks of 256 bytes
@@ -56,10 +56,10 @@ constexpr const char* sentence_of(BitmapPoolError error) noexcept {
 ///
 ///   [ description | bits, one cache line per word | pad | blocks ]       only offsets, no address
 ///
-/// A process may be killed at any step. Nobody waits for it, ever. The blocks it held stay taken
-/// (deallocate_if() gives them back, if they say whose they are), and so may one that it was just
-/// claiming or giving back; see docs/bitmap-pool.md. Numbers of blocks (index_of(), block()) mean
-/// the same in every process. A view without a pool is false, and is always exhausted.
+/// A process may be killed at any step; no other ever waits for it. The blocks it held stay taken
+/// (deallocate_if() frees them, if they name their owner), and so may one that it was just claiming
+/// or freeing; see docs/bitmap-pool.md. Block numbers (index_of(), block()) are the same in every
+/// process. A view without a pool is false and always exhausted.
 template <class Policy = BitmapPoolPolicy>
 class BitmapPoolView : public detail::bases::BitmapPoolOperations<BitmapPoolView<Policy>, Policy> {
  public:
@@ -70,17 +70,17 @@ class BitmapPoolView : public detail::bases::BitmapPoolOperations<BitmapPoolView
     const auto geometry = BitmapPoolGeometry::of(shape);
     return geometry.capacity == 0 ? 0 : blocks_offset(geometry) + geometry.blocks_bytes();
   }
-  /// What the memory must start at a multiple of, in every process.
+  /// The required alignment of the memory's start, in every process.
   static constexpr std::size_t required_alignment(const BitmapPoolShape& shape) noexcept {
     return BitmapPoolGeometry::of(shape).blocks_alignment();
   }
 
-  /// Makes a pool in `memory`, all free.
+  /// Makes a pool in `memory`, with all blocks free.
   /// \returns  The view; a false one, with the reason in `error`, if that is impossible.
-  /// \cost     A write per leaf, none per block. try_create_in_zeroed() does without: its memory is
-  ///           zero already, as fresh mappings and static buffers are, and its cost is the same for
+  /// \cost     A write per leaf, none per block. try_create_in_zeroed() does without: its memory
+  ///           must be zero, as fresh mappings and static buffers are, and its cost is the same for
   ///           any capacity.
-  /// \threads  One; others may attach once it has returned (or find that there is no pool yet).
+  /// \threads  One; others may attach once it has returned, or find that there is no pool yet.
   static BitmapPoolView try_create(void* memory, std::size_t bytes, const BitmapPoolShape& shape,
                                    BitmapPoolError* error = nullptr) noexcept {
     return try_create(memory, bytes, shape, error, true);
@@ -93,7 +93,7 @@ class BitmapPoolView : public detail::bases::BitmapPoolOperations<BitmapPoolView
 
   /// Joins the pool that try_create() made in this memory, perhaps in another process.
   /// \returns  The view; a false one, with the reason in `error`, if the memory holds no such pool,
-  ///           or less of it than `bytes`.
+  ///           or `bytes` do not cover it.
   static BitmapPoolView try_attach(void* memory, std::size_t bytes,
                                    BitmapPoolError* error = nullptr) noexcept;
 
@@ -223,7 +223,7 @@ BitmapPoolView<Policy> BitmapPoolView<Policy>::try_attach(void* memory, std::siz
   }
   if (bytes < required_bytes(shape)) return refuse(BitmapPoolError::kTooSmall, error);
   if (error != nullptr) *error = BitmapPoolError::kNone;
-  // relaxed: a number that no other view got lately is all that is asked of it.
+  // relaxed: the number need only differ from those of recent views.
   const std::uint32_t process = description->attached.fetch_add(1, std::memory_order_relaxed) + 1;
   return BitmapPoolView(base, geometry, process);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/// \file The malloc under names of its own, for C and C++, beside the C library's names or instead
+/// \file  The malloc under names of its own, for C and C++, beside the C library's names or instead
 /// of them.
 /// \threads  Every function: any number at once. Not async-signal-safe, as malloc is not.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// \file All of Strata in one include.
+/// \file  All of Strata in one include.
 
 #include <strata/allocator.hpp>
 #include <strata/bitmap_pool.hpp>

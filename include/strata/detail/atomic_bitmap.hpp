@@ -7,15 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 
-/// \file  What threads do to one word of an atomic bitmap: take bits, give bits back. 0 is free and
-/// 1 is taken, so that fresh zero memory is an all-free bitmap and need not be written first.
+/// \file  Claims and releases bits in one word of an atomic bitmap. 0 is free and 1 is taken, so
+/// that fresh zero memory is an all-free bitmap and needs no initialisation.
 ///
-/// One function, one number of steps: none of these loops until it wins. Where a compare-exchange
-/// is the fast road it is tried once, and after it come single-bit operations that cannot fail
-/// because of a neighbour's bit. These are one instruction where the machine has one (x86-64 `lock
-/// bts`, AArch64 LSE `ldset`, RISC-V `amoor`). GCC 12 recognises exactly the form in set_bit() and
-/// clear_bit(), one mask computed once; other spellings silently become a compare-exchange loop, so
-/// a test reads the object code. Clang 14 always writes that loop: lock-free, not wait-free.
+/// Each function has a bounded number of steps: none loops until it wins. Where a compare-exchange
+/// is the fast path, it is tried once; single-bit operations follow, which cannot fail because of a
+/// neighbour's bit. They take one instruction where the machine has one (x86-64 `lock bts`, AArch64
+/// LSE `ldset`, RISC-V `amoor`). GCC 12 recognises exactly the form in set_bit() and clear_bit(),
+/// one mask computed once; other forms silently become a compare-exchange loop, so a test reads the
+/// object code. Clang 14 always emits that loop: lock-free, not wait-free.
 
 namespace strata::detail {
 
@@ -30,7 +30,8 @@ struct alignas(kCacheLineBytes) BitmapNode {
 };
 static_assert(sizeof(BitmapNode) == kCacheLineBytes, "nodes are one cache line apart");
 
-/// A policy that counts steps: one call per load and per read-modify-write. This one does not.
+/// A policy that counts steps: one call per load and per read-modify-write. This one counts
+/// nothing.
 struct UncountedSteps {
   static constexpr void load() noexcept {}
   static constexpr void rmw() noexcept {}
@@ -62,7 +63,7 @@ bool clear_bit(std::atomic<BitWord>& word, unsigned bit, std::memory_order order
   return (word.fetch_and(~mask, order) & mask) != 0;
 }
 
-/// The rest of claim_one() after a lost race: the bits of `free`, one by one. Apart from it, so
+/// The rest of claim_one() after a lost race: tries the bits of `free` one by one. Separate, so
 /// that the common case is a few instructions wherever it is inlined.
 template <class Steps>
 #if defined(__GNUC__)
@@ -73,19 +74,18 @@ claim_one_of(std::atomic<BitWord>& word, BitWord free) noexcept {
   while (free != 0) {
     const unsigned bit = count_trailing_zeros(free);
     if (set_bit<Steps>(word, bit, std::memory_order_acquire)) return bit;
-    // Only ever fewer candidates, so this ends; a bit that leaves was seen taken.
+    // Candidates only become fewer, so this ends; a bit that leaves was seen taken.
     free &= free - 1;
     free &= ~load_word<Steps>(word, std::memory_order_relaxed);
   }
   return kNoBit;
 }
 
-/// Takes one free bit of `usable`.
+/// Claims one free bit of `usable`.
 /// \returns  The bit, or kNoBit if each usable bit was seen taken at some instant of this call.
 ///           `lost_race` becomes true if another thread changed the word meanwhile.
-/// \cost     1 + u read-modify-writes and as many loads at most, u usable bits; one of each as a
-///           rule: the compare-exchange is a quarter cheaper than `lock bts` if no one
-///           interferes.
+/// \cost     At most 1 + u read-modify-writes and as many loads for u usable bits; usually one of
+///           each: the compare-exchange is a quarter cheaper than `lock bts` if no one interferes.
 template <class Steps>
 unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) noexcept {
   BitWord taken = load_word<Steps>(word, std::memory_order_relaxed);
@@ -93,8 +93,8 @@ unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) 
   if (free == 0) return kNoBit;
   const unsigned bit = count_trailing_zeros(free);
   Steps::rmw();
-  // acquire pairs with the release in the clear_bit or clear_bits that gave the bit back: what the
-  // last owner wrote into the block happened before.
+  // acquire pairs with the release in the clear_bit or clear_bits that freed the bit: what the last
+  // owner wrote into the block happened before.
   if (word.compare_exchange_strong(taken, taken | (BitWord{1} << bit), std::memory_order_acquire,
                                    std::memory_order_relaxed)) {
     return bit;
@@ -103,10 +103,10 @@ unsigned claim_one(std::atomic<BitWord>& word, BitWord usable, bool& lost_race) 
   return claim_one_of<Steps>(word, free & ~taken);
 }
 
-/// Takes up to `count` free bits of `usable`, count > 0.
-/// \returns  The bits now ours. If they are fewer than `count`, each other usable bit was seen
-///           taken at some instant of this call.
-/// \cost     One load and 1 + u read-modify-writes at most; one of each as a rule.
+/// Claims up to `count` free bits of `usable`, count > 0.
+/// \returns  The bits claimed. If fewer than `count`, each other usable bit was seen taken at some
+///           instant of this call.
+/// \cost     At most one load and 1 + u read-modify-writes; usually one of each.
 template <class Steps>
 BitWord claim_bits(std::atomic<BitWord>& word, BitWord usable, std::size_t count) noexcept {
   BitWord taken = load_word<Steps>(word, std::memory_order_relaxed);
@@ -132,10 +132,10 @@ BitWord claim_bits(std::atomic<BitWord>& word, BitWord usable, std::size_t count
   return mine;
 }
 
-/// Gives the bits of `mask` back.
+/// Releases the bits of `mask`.
 /// \returns  Those that this call changed from 1 to 0; the others were free already.
-/// \cost     One load and 1 + m read-modify-writes at most, m bits in `mask`; one of each as a
-///           rule.
+/// \cost     At most one load and 1 + m read-modify-writes for m bits in `mask`; usually one of
+///           each.
 template <class Steps>
 BitWord clear_bits(std::atomic<BitWord>& word, BitWord mask) noexcept {
   if (mask == 0) return 0;

@@ -9,26 +9,26 @@
 
 namespace strata::detail::bases {  // apart from functions: see strata/allocator.hpp
 
-/// What every bitmap pool can do, wherever its bits and blocks lie. `Pool` derives from this and
-/// tells it privately: geometry(), nodes(), blocks(), process().
+/// The functions of every bitmap pool, wherever its bits and blocks lie. `Pool` derives from this
+/// and provides privately: geometry(), nodes(), blocks(), process().
 ///
-/// \threads  All functions: any number at once, also signal and interrupt handlers, unless said
-///           otherwise. Wait-free: each takes at most a number of steps that BitmapPoolGeometry
-///           knows, whatever other threads do or stop doing. (Where an atomic instruction is itself
-///           a short loop of load-linked and store-conditional, as on ARMv7, lock-free.) In a
-///           library that dlopen() loaded, a thread's first call without a cursor may call malloc,
-///           for thread-local memory: its signal handlers pass a cursor.
-/// \errors   Exhaustion is nullptr. A free that is wrong is refused with false and changes nothing.
+/// \threads  Any number at once, signal and interrupt handlers included, unless said otherwise.
+///           Wait-free: BitmapPoolGeometry bounds the steps of each call, whatever other threads do
+///           or stop doing. (Lock-free where an atomic instruction is itself a short loop of
+///           load-linked and store-conditional, as on ARMv7.) In a library that dlopen() loaded, a
+///           thread's first call without a cursor may call malloc, for thread-local memory: its
+///           signal handlers must pass a cursor.
+/// \errors   Exhaustion is nullptr. A wrong free returns false and changes nothing.
 template <class Pool, class Policy>
 class BitmapPoolOperations {
  public:
   /// Claims one block.
   /// \returns  block_bytes() bytes aligned to block_alignment(), contents unspecified; nullptr if
-  ///           each block was taken, or just being given back, at some instant of this call. A
-  ///           block whose deallocate() has returned is never overlooked.
-  /// \cost     One load and one read-modify-write as a rule, as many as max_allocate_…() of
-  ///           BitmapPoolGeometry at most; no system call. The contents happen after what the last
-  ///           owner did with them.
+  ///           each block was taken, or just being freed, at some instant of this call. A block
+  ///           whose deallocate() has returned is never overlooked.
+  /// \cost     Usually one load and one read-modify-write, at most max_allocate_…() of
+  ///           BitmapPoolGeometry; no system call. What the last owner did with the block happens
+  ///           before.
   void* allocate() noexcept {
     auto&& cursor =
         Policy::Starts::cursor(self().nodes(), geometry().leaf_count(), self().process());
@@ -41,18 +41,17 @@ class BitmapPoolOperations {
     return index == Tree::kNone ? nullptr : block(index);
   }
 
-  /// The same for adapters, which ask for bytes: nullptr also if a block is too small or not
-  /// aligned enough.
+  /// allocate() for adapters: nullptr also if a block is too small or not aligned enough.
   void* try_allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return bytes <= block_bytes() && alignment <= block_alignment() ? allocate() : nullptr;
   }
 
   /// Frees a block.
-  /// \returns  True if it is free now. False, and nothing has changed, if `p` is not the address of
-  ///           a block of this pool (foreign, inside a block, nullptr), or if the block was free:
-  ///           of two threads that free the same block, one is told false.
+  /// \returns  True if it is free now. False, with nothing changed, if `p` is not the address of a
+  ///           block of this pool (foreign, inside a block, nullptr), or if the block was free: of
+  ///           two threads that free the same block, one gets false.
   /// \cost     One read-modify-write, and above the leaves a load per level; a read-modify-write
-  ///           more for each marker it has to take away.
+  ///           more for each marker that it clears.
   bool deallocate(void* p) noexcept {
     const std::size_t index = release(p);
     if (index == Tree::kNone) return false;
@@ -60,7 +59,7 @@ class BitmapPoolOperations {
     return true;
   }
 
-  /// The same with the caller's own cursor: where its word is full, it looks for this block next.
+  /// The same with the caller's own cursor: when its word is full, a search goes to this block's.
   /// \pre  the cursor does not lie in the block
   bool deallocate(void* p, BitmapPoolCursor& cursor) noexcept {
     const std::size_t index = release(p);
@@ -69,8 +68,8 @@ class BitmapPoolOperations {
     return true;
   }
 
-  /// Claims up to `count` blocks; many for one read-modify-write where they share a word.
-  /// \returns  How many are in `blocks` now; fewer than `count` means what nullptr means.
+  /// Claims up to `count` blocks; many with one read-modify-write if they share a word.
+  /// \returns  The number stored in `blocks`; fewer than `count` means what nullptr means.
   std::size_t allocate_batch(void** blocks, std::size_t count) noexcept {
     auto&& cursor =
         Policy::Starts::cursor(self().nodes(), geometry().leaf_count(), self().process());
@@ -81,9 +80,9 @@ class BitmapPoolOperations {
                              [&](std::size_t index) noexcept { *blocks++ = block(index); });
   }
 
-  /// Frees `count` blocks. Neighbours in the array that share a word go in one step, so a
-  /// batch goes back best in the order in which it came.
-  /// \returns  How many were accepted; the rest were no taken blocks of this pool.
+  /// Frees `count` blocks. Neighbours in the array that share a word take one step, so it is best
+  /// to free a batch in the order in which it came.
+  /// \returns  The number freed; the rest were no taken blocks of this pool.
   std::size_t deallocate_batch(void* const* blocks, std::size_t count) noexcept {
     std::size_t accepted = 0;
     std::size_t leaf = 0;
@@ -115,7 +114,7 @@ class BitmapPoolOperations {
     return ((bits >> (index & (geometry().bits_per_leaf() - 1))) & 1) != 0;
   }
 
-  /// The number of a block, the same in every process, and back. index < capacity().
+  /// The block with this number, the same in every process; index < capacity().
   void* block(std::size_t index) const noexcept {
     return self().blocks() + index * geometry().stride;
   }
@@ -125,8 +124,8 @@ class BitmapPoolOperations {
                                        reinterpret_cast<std::uintptr_t>(self().blocks()));
   }
 
-  /// Blocks taken: exact while no thread allocates or frees, otherwise a sum of words that were
-  /// each right at their instant.
+  /// Blocks taken: exact while no thread allocates or frees, otherwise a sum of words, each right
+  /// when it was read.
   /// \cost  One load per leaf.
   std::size_t in_use() const noexcept {
     std::size_t sum = 0;
@@ -138,7 +137,7 @@ class BitmapPoolOperations {
   std::size_t available() const noexcept { return capacity() - in_use(); }
 
   /// Calls visit(block) for the taken blocks in address order. `visit` may deallocate the block.
-  /// What others take or free meanwhile may be met or not.
+  /// Blocks that others take or free meanwhile may be visited or not.
   template <class Visit>
   void for_each_in_use(Visit&& visit) {
     for (std::size_t leaf = 0; leaf < geometry().leaf_count(); ++leaf) {
@@ -148,9 +147,9 @@ class BitmapPoolOperations {
     }
   }
 
-  /// Frees the taken blocks for which is_orphan(block) is true, such as those of a process
-  /// that was killed. The predicate must be false for what others hold or are just being handed.
-  /// \returns  How many came back.
+  /// Frees the taken blocks for which is_orphan(block) is true, such as those of a process that was
+  /// killed. The predicate must be false for blocks that others hold or are just getting.
+  /// \returns  The number freed.
   template <class IsOrphan>
   std::size_t deallocate_if(IsOrphan&& is_orphan) {
     std::size_t count = 0;
@@ -158,14 +157,14 @@ class BitmapPoolOperations {
     return count;
   }
 
-  /// Mends what a killed process may have left half done above the leaves. Nobody needs to call it:
-  /// searches are right without it, only longer; and the one block that process was giving back may
-  /// stay hidden until a neighbour comes back.
+  /// Repairs what a killed process may have left half done above the leaves. Optional: without it
+  /// searches are right, only longer; and the block that the process was freeing may stay hidden
+  /// until a neighbour is freed.
   /// \threads  Alone: no other thread may be in this pool.
   void repair() noexcept { tree().forget_markers(); }
 
-  /// Looks at the whole structure. For tests.
-  /// \returns  nullptr, or a sentence about what does not hold.
+  /// Checks the whole structure. For tests.
+  /// \returns  nullptr, or a sentence that says what does not hold.
   /// \threads  Alone.
   const char* broken_invariant() const noexcept { return tree().broken_invariant(); }
 

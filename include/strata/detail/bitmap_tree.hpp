@@ -9,30 +9,30 @@
 
 namespace strata::detail {
 
-/// Claims and releases indices in a tree of atomic words (BitmapPoolGeometry draws it). The leaves
-/// are the truth; the levels above only spare a search the full ones. A view of nodes that it does
+/// Claims and releases indices in a tree of atomic words (drawn at BitmapPoolGeometry). The leaves
+/// are the truth; the levels above only let a search skip full ones. A view of nodes that it does
 /// not own, made anew for each operation.
 ///
 /// A word above the leaves:   | marking in progress (count) | full? (one bit per child) |
 ///
-/// Marking a child full takes three steps, because a block may come back meanwhile:
-///   mark      bit := 1 and count += 1, in one compare-exchange, tried once: a marker is a saving
+/// Marking a child full takes three steps, because a block may be freed meanwhile:
+///   mark      bit := 1 and count += 1, in one compare-exchange, tried once: markers only save time
 ///   recheck   is the child still full? if not, bit := 0
 ///   done      count -= 1
 /// Releasing a block clears its bit in the leaf and then, level by level, each marker above it that
 /// it finds set.
 ///
-/// Always: if a block is free, and was given back by a deallocate() that has returned, then on each
-/// level the marker above it is 0 or some thread is between mark and done in that word. For if it
-/// is set, by some M, after that deallocate() looked at it and left it 0, then M's recheck comes
-/// later still and finds the child not full. (Mark before recheck, clear before look: all four are
-/// seq_cst, so that not both threads can miss the other.) Hence
+/// Always: if a block is free, and the deallocate() that freed it has returned, then on each level
+/// the marker above it is 0, or some thread is between mark and done in that word. For if some
+/// thread M sets the marker after that deallocate() saw it as 0, M's recheck comes later still and
+/// finds the child not full. (Mark before recheck, clear before look: all four are seq_cst, so the
+/// two threads cannot both miss the other.) Hence
 ///
 ///   count == 0 and all bits set, in one load  =>  every block below was taken at that instant,
-///                                                 or is just being given back
+///                                                 or is just being freed
 ///
-/// which is why a search may trust that word, and why nullptr is strict. While count != 0 a search
-/// looks at every child. A process that dies there leaves the count behind: slower, never wrong.
+/// which is why a search may trust that word, and why nullptr is strict. While count != 0, a search
+/// visits every child. A process that dies there leaves the count behind: slower, never wrong.
 /// \source  Searching by summary words with a two-sided recheck: Linux's lib/sbitmap.c. The count
 ///          in the same word as the bits, which makes the summary exact without a lock, is our own.
 template <class Steps>
@@ -43,10 +43,10 @@ class BitmapTree {
   BitmapTree(const BitmapPoolGeometry& geometry, BitmapNode* nodes) noexcept
       : geometry_(geometry), nodes_(nodes) {}
 
-  /// Claims one index, looking first where the cursor points, and then where it says that something
-  /// was given back. Where one is found becomes where to look first next time.
+  /// Claims one index, searching first where the cursor points, then where it says that a block was
+  /// freed. The next search begins where this one finds an index.
   /// \returns  The index; kNone if each block was taken at some instant of this call.
-  /// \cost     One load and one read-modify-write as a rule; geometry.max_allocate_…() at most.
+  /// \cost     Usually one load and one read-modify-write; at most geometry.max_allocate_…().
   std::size_t claim(BitmapPoolCursor& cursor) noexcept {
     const std::size_t leaf = cursor.leaf();
     const std::size_t home = leaf < geometry_.leaf_count() ? leaf : leaf % geometry_.leaf_count();
@@ -59,8 +59,8 @@ class BitmapTree {
     return (home << geometry_.leaf_shift) + bit;
   }
 
-  /// Claims up to `count` indices and tells them to `sink(index)`, leaf by leaf.
-  /// \returns  How many; fewer than `count` only if each other block was taken at some instant.
+  /// Claims up to `count` indices and passes them to `sink(index)`, leaf by leaf.
+  /// \returns  Their number; below `count` only if each other block was taken at some instant.
   template <class Sink>
   std::size_t claim_many(std::size_t& leaf, std::size_t count, Sink&& sink) noexcept {
     if (count == 0) return 0;
@@ -97,20 +97,21 @@ class BitmapTree {
     return released;
   }
 
-  /// The taken bits of a leaf, as they are at this instant.
+  /// The bits of a leaf that are taken at this instant.
   BitWord taken_bits(std::size_t leaf) const noexcept {
     return load_word<Steps>(nodes_[leaf].word, std::memory_order_acquire) &
            geometry_.usable_bits(leaf);
   }
 
-  /// Forgets all markers and counts, as if no leaf were full. Only while no other thread is here.
+  /// Clears all markers and counts, as if no leaf were full. Only while no other thread is here.
   void forget_markers() noexcept {
     for (std::size_t i = geometry_.leaf_count(); i < geometry_.node_count; ++i) {
       nodes_[i].word.store(0, std::memory_order_relaxed);
     }
   }
 
-  /// \returns  nullptr, or a sentence about what does not hold. Only while no other thread is here.
+  /// \returns  nullptr, or a sentence that says what does not hold. Only while no other thread is
+  ///           here.
   const char* broken_invariant() const noexcept {
     for (std::size_t leaf = 0; leaf < geometry_.leaf_count(); ++leaf) {
       const BitWord taken = nodes_[leaf].word.load(std::memory_order_relaxed);
@@ -159,15 +160,15 @@ class BitmapTree {
     return index;
   }
 
-  /// The leaf after `home`, if nobody has anything of it. Or else the one to which the thread gave
-  /// something back last: where most is taken, the next free bits are other threads', and two that
-  /// take each other's write to the same words from then on.
+  /// The leaf after `home` if none of it is taken, else the one in which the thread freed last:
+  /// where most is taken, the next free bits are other threads', and two that take each other's
+  /// write to the same words from then on.
   /// \cost  A load at most.
   std::size_t start_of_search(std::size_t home, BitmapPoolCursor& cursor) const noexcept {
     if (!cursor.has_freed()) return home;
     const std::size_t next = leaf_after(home);
     if (load_word<Steps>(nodes_[next].word, std::memory_order_relaxed) == 0) return next;
-    // Any value is safe: another pool's, or what a handler has taken in between.
+    // Any value is safe: another pool's, or one that a handler has taken meanwhile.
     return cursor.take_freed() % geometry_.leaf_count();
   }
 
@@ -175,14 +176,14 @@ class BitmapTree {
     return leaf + 1 < geometry_.leaf_count() ? leaf + 1 : 0;
   }
 
-  /// Calls take(leaf) for the leaves that may have a free bit, in the order of the tree from
-  /// `start` on and around, each at most once, until it returns true.
+  /// Calls take(leaf) for the leaves that may have a free bit, in tree order from `start`, wrapping
+  /// around, each at most once, until it returns true.
   template <class Take>
   void search(std::size_t start, Take&& take) noexcept {
     const std::size_t tops = geometry_.top_nodes();
     std::size_t top = start >> (geometry_.levels * BitmapPoolGeometry::kFanoutLog2);
     for (std::size_t i = 0; i < tops; ++i) {
-      // Without levels a plain walk over the words: that is what small pools do.
+      // Small pools have no levels: a plain walk over the words.
       if (geometry_.levels == 0 ? take(top) : search_below(geometry_.levels, top, start, take)) {
         return;
       }
@@ -190,8 +191,8 @@ class BitmapTree {
     }
   }
 
-  /// The same below one node, level > 0. Recursion as deep as the tree has levels, at most
-  /// kMaxLevels frames; not inlined into itself, so that they are small.
+  /// The same below one node, level > 0. Recurses as deep as the tree has levels, at most
+  /// kMaxLevels frames; not inlined into itself, so that frames are small.
   template <class Take>
 #if defined(__GNUC__)
   [[gnu::noinline]]

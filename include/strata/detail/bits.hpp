@@ -51,7 +51,7 @@ constexpr unsigned popcount(Unsigned x) noexcept {
 /// floor(log2(x)); `x` is not 0.
 template <class Unsigned>
 constexpr unsigned log2_floor(Unsigned x) noexcept {
-  // As a difference the compiler would not see that it is one instruction.
+  // Written as a difference, the compiler would not see that it is one instruction.
   return (kBitsOf<Unsigned> - 1) ^ count_leading_zeros(x);
 }
 
@@ -87,8 +87,8 @@ constexpr Unsigned rotate_right(Unsigned x, unsigned count) noexcept {
   return static_cast<Unsigned>((x >> (count & kMask)) | (x << ((0u - count) & kMask)));
 }
 
-/// The bits of `x` in opposite order: 0, 1, 2, 3 … become starts that halve what is left between
-/// them, however many.
+/// The bits of `x` in reverse order: 0, 1, 2, 3 … become starts that halve the gaps between them,
+/// however many there are.
 /// \source  J. G. van der Corput's sequence (1935).
 constexpr std::uint32_t reverse_bits(std::uint32_t x) noexcept {
   x = ((x >> 1) & 0x55555555u) | ((x & 0x55555555u) << 1);
@@ -97,8 +97,8 @@ constexpr std::uint32_t reverse_bits(std::uint32_t x) noexcept {
   return __builtin_bswap32(x);
 }
 
-/// `x` up or down to a multiple of `alignment`, a power of two. round_up wraps to 0 at the end of
-/// the address space; callers that take sizes from outside check before.
+/// `x` rounded up or down to a multiple of `alignment`, a power of two. round_up wraps to 0 at the
+/// end of the address space; callers that take sizes from outside check first.
 template <class Unsigned>
 constexpr Unsigned round_up(Unsigned x, Unsigned alignment) noexcept {
   return static_cast<Unsigned>((x + (alignment - 1)) & ~(alignment - 1));
@@ -118,15 +118,14 @@ inline bool is_aligned(const void* p, std::size_t alignment) noexcept {
   return (reinterpret_cast<std::uintptr_t>(p) & (alignment - 1)) == 0;
 }
 
-/// Divides by a constant known only at run time and checks, in one multiplication, that the
-/// division leaves nothing: quotient(i * divisor) == i, and every other word becomes something
-/// that is no such i. So `quotient(x) < n` says exactly "x is one of 0, d, 2d … (n-1)d", provided
-/// n * d does not overflow. That one comparison refuses what is below, above, between, or 2^32
-/// divisors away.
+/// Divides by a constant known only at run time and checks, in one multiplication, that nothing
+/// remains: quotient(i * divisor) == i, and every other word maps to no such i. So
+/// `quotient(x) < n` is true exactly if x is one of 0, d, 2d … (n-1)d, provided n * d does not
+/// overflow. That one comparison refuses words below, above, between, or 2^32 divisors away.
 ///
-/// Why: with d = odd * 2^k, x -> rotate_right(x * inverse(odd), k) is a bijection of the words (a
-/// multiplication by an odd number and a rotation both are), and it takes i * d to i. No second x
-/// can reach the same i.
+/// Why: with d = odd * 2^k, x -> rotate_right(x * inverse(odd), k) is a bijection of the words (as
+/// multiplication by an odd number and rotation are), and it maps i * d to i. No other x maps to
+/// the same i.
 /// \source  Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994),
 ///          section 9; H. S. Warren, "Hacker's Delight", 10-17.
 class ExactDivider {
@@ -140,7 +139,7 @@ class ExactDivider {
   }
 
  private:
-  /// Newton's iteration on integers: each step doubles the number of right low bits, 3 at first.
+  /// Newton's iteration on integers: each step doubles the number of correct low bits, 3 at first.
   static constexpr std::uintptr_t inverse_of_odd(std::uintptr_t odd) noexcept {
     std::uintptr_t x = odd;
     for (unsigned right_bits = 3; right_bits < kBitsOf<std::uintptr_t>; right_bits *= 2) {

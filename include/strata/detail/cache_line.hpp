@@ -4,8 +4,8 @@
 
 namespace strata::detail {
 
-/// Bytes that two cores cannot write at the same time without waiting for each other. What several
-/// threads write is kept this far apart. The whole program must agree on it: it is part of layouts.
+/// Bytes that two cores cannot write at once without waiting for each other. Data that several
+/// threads write is kept this far apart. Layouts depend on it: the whole program must agree on it.
 ///   64   x86-64 and most AArch64
 ///   128  Apple's cores and POWER
 ///   8    microcontrollers of the Cortex-M family: one core, so no line is shared

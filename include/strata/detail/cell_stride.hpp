@@ -7,12 +7,12 @@
 
 namespace strata::detail {
 
-/// Distance between two blocks, known when the program runs, below 2^32, in cells of its largest
-/// power of two: 64 bytes are one cell, 48 bytes are three cells of 16. A BlockStack keeps a state
-/// per cell, so that a rotation finds it where RunTimeStride multiplies. The multiplication itself
-/// is cheap, but the address of each state's store then comes late, and what is loaded after it
-/// waits (measured in a SizeClassAllocator: 1 ns of 6 a pair). The price is up to a byte of state
-/// per eight bytes of block, where the distance is an odd multiple of 8.
+/// Distance between two blocks, known at run time, below 2^32, in cells of its largest power of
+/// two: 64 bytes are one cell, 48 bytes are three cells of 16. A BlockStack keeps a state per cell,
+/// which a rotation finds where RunTimeStride multiplies. The multiplication itself is cheap, but
+/// it delays the address of each state's store, and later loads wait (measured in a
+/// SizeClassAllocator: 1 ns of 6 a pair). The price is up to a byte of state per eight bytes of
+/// block, if the distance is an odd multiple of 8.
 ///
 /// `index_of(p - blocks) < count` tests range, sign and alignment to a cell at once; a cell in
 /// which no block starts is never live.

@@ -2,16 +2,15 @@
 
 #include <cstdint>
 
-/// \file  What the headers of the shelf tell the compiler, in a language version that has no
-/// attributes for it.
+/// \file  Hints to the compiler, in a language version that has no attributes for them.
 
 namespace strata::detail {
 
-/// Which way a branch goes. Not likely() and unlikely(): a program may have macros of these names.
+/// Which way a branch goes. Not likely() and unlikely(): programs may have macros of these names.
 constexpr bool is_likely(bool condition) noexcept { return __builtin_expect(condition, true); }
 constexpr bool is_unlikely(bool condition) noexcept { return __builtin_expect(condition, false); }
 
-/// What it cannot see; undefined if it is not so.
+/// States what the compiler cannot see; undefined behaviour if it is false.
 constexpr void promise(bool condition) noexcept {
   if (!condition) __builtin_unreachable();
 }

@@ -14,7 +14,7 @@ namespace strata::detail {
 [[noreturn, gnu::cold]] void misuse(const char* before, const void* address,
                                     const char* after) noexcept;
 
-/// Writes one line about objects that were never destroyed, and goes on.
+/// Writes one line about objects that were never destroyed, and returns.
 [[gnu::cold]] void report_leftovers(std::size_t count, const void* first) noexcept;
 
 }  // namespace strata::detail

@@ -13,9 +13,9 @@
 
 namespace strata::detail {
 
-/// The memory of an ObjectPool: chunks of slots of which one is active. The active chunk's stack is
-/// kept here by value, so that the hot path reads one object; its place in the table is stale until
-/// another chunk is activated.
+/// The memory of an ObjectPool: chunks of slots, one of which is active. The active chunk's stack
+/// is kept here by value, so that the hot path reads one object; its place in the table is stale
+/// until another chunk is activated.
 ///
 /// A chunk comes from operator new, or from the caller (memory == nullptr) and is then not freed.
 /// \threads  One at a time.
@@ -47,7 +47,7 @@ class PoolChunks {
     return layout.stride == 0 ? 0 : layout.bytes + kBufferAlignment - 1;
   }
 
-  /// For one chunk more.
+  /// Makes room for one more chunk.
   /// \returns  False if the memory is refused.
   bool make_room_in_table() noexcept {
     if (count_ < room_) return true;
@@ -73,8 +73,8 @@ class PoolChunks {
   }
 
   /// Adds the slots that fit into the caller's buffer.
-  /// \pre  make_room_in_table() was true
-  /// \returns  False if that is none.
+  /// \pre  make_room_in_table() returned true
+  /// \returns  False if none fits.
   bool adopt(void* buffer, std::size_t bytes) noexcept {
     const std::size_t skipped = (0 - address_of(buffer)) & (kBufferAlignment - 1);
     if (buffer == nullptr || bytes < skipped) return false;
@@ -92,8 +92,8 @@ class PoolChunks {
     return i == active_index_ ? active_ : table_[i].stack;
   }
 
-  /// The chunk that p points into, count() if there is none. The newest are the largest, so they
-  /// come first.
+  /// The chunk that p points into, count() if there is none. Searches the newest first, which are
+  /// the largest.
   std::size_t find(const void* p) const noexcept {
     for (std::size_t i = count_; i-- != 0;) {
       if (at(i).contains(p)) return i;
@@ -112,14 +112,14 @@ class PoolChunks {
     return false;
   }
 
-  /// The slots of all chunks are fresh again, in use or not.
+  /// Makes the slots of all chunks fresh again, in use or not.
   void forget_all() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       at(i).forget_all();
       asan_poison(at(i).blocks(), at(i).bytes());
     }
   }
-  /// The same of chunks in which no slot is in use.
+  /// The same for chunks in which no slot is in use.
   void forget_empty() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       if (at(i).live() == 0) at(i).forget_all();
@@ -168,7 +168,7 @@ class PoolChunks {
     void* memory;  // what operator new gave; nullptr for a caller's buffer
   };
 
-  // From operator new a cache line at least, so that small objects share as few lines as they can;
+  // From operator new at least a cache line, so that small objects share as few lines as possible;
   // in a caller's buffer no more than the slots and the bookkeeping after them need.
   static constexpr std::size_t kBufferAlignment =
       kSlotAlignment < alignof(void*) ? alignof(void*) : kSlotAlignment;

@@ -8,12 +8,12 @@
 #include <stdexcept>
 #endif
 
-/// \file  Saying no: an exception where the program has them, a last sentence where it does not.
+/// \file  Refusals: an exception where the program has them, else a last sentence.
 
-/// Marks every inline function that may call one of those below, directly or not, or that has
-/// something to undo when what it calls throws. Files with and without exceptions can be linked
-/// into one program, and a linker keeps one body of each name: here each kind of file has a name of
-/// its own, so that none gets the other's answer, or a body that undoes nothing.
+/// Marks every inline function that may call one of those below, directly or not, or that must undo
+/// something if a callee throws. One program may link files with and without exceptions, and a
+/// linker keeps one body of each name. The tag gives each kind of file a name of its own, so that
+/// none gets the other's answer, or a body that undoes nothing.
 #if defined(__cpp_exceptions)
 #define STRATA_MAY_REFUSE
 #else
@@ -55,9 +55,9 @@ class OutOfMemory final : public std::bad_alloc {
 }
 #endif
 
-/// How every constructor of the shelf refuses: create(&reason) is its try_create(), which gives a
-/// std::optional. What that holds; or std::bad_alloc if the reason is among `out_of_memory`, else
-/// std::invalid_argument.
+/// How every constructor of the shelf refuses: create(&reason) is its try_create(), which returns a
+/// std::optional. Returns what that holds, or throws: std::bad_alloc if the reason is among
+/// `out_of_memory`, else std::invalid_argument.
 template <typename Create, typename... Sentences>
 STRATA_MAY_REFUSE auto made_or_refused(Create create, Sentences... out_of_memory) {
   const char* reason = nullptr;

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-/// \file  Tells AddressSanitizer which memory is free. Nothing in builds without it.
+/// \file  Tells AddressSanitizer which memory is free. Does nothing in builds without it.
 
 #if defined(__SANITIZE_ADDRESS__)
 #define STRATA_HAS_ASAN 1
@@ -19,7 +19,7 @@ extern "C" void __asan_unpoison_memory_region(void const volatile* address, std:
 
 namespace strata::detail {
 
-/// From here on a read or a write of these bytes is an error that ASan reports.
+/// From now on ASan reports every read or write of these bytes.
 inline void asan_poison([[maybe_unused]] const void* p,
                         [[maybe_unused]] std::size_t bytes) noexcept {
 #ifdef STRATA_HAS_ASAN

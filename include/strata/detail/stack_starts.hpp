@@ -7,10 +7,10 @@
 
 namespace strata::detail {
 
-/// Where a thread starts in a pool, for programs without thread-local memory: threads, tasks and
-/// interrupt handlers are told apart by the stack they run on. Nothing is remembered, so a thread
-/// that keeps many blocks searches a little longer than with a cursor of its own; and two stacks
-/// may fall on the same word, which costs a race now and then.
+/// Where a thread starts in a pool, for programs without thread-local memory: the stack that they
+/// run on tells threads, tasks and interrupt handlers apart. Nothing is remembered, so a thread
+/// that holds many blocks searches a little longer than with a cursor of its own; two stacks may
+/// map to the same word, which costs a race now and then.
 class StackStarts {
  public:
   static BitmapPoolCursor cursor(const void*, std::size_t leaf_count, std::uint32_t) noexcept {

@@ -9,11 +9,11 @@
 
 namespace strata::detail {
 
-/// Where a thread starts in a pool, remembered in thread-local memory: its number, and a cursor for
-/// each of the few pools it used last. A cursor that was forgotten, or that belongs to a pool which
-/// is gone, costs a longer search once and nothing else. Needs no constructor and no destructor, so
-/// it is there before main, in destructors of other thread-locals and in signal handlers; but for
-/// the first use by a thread of a library that dlopen() loaded, where the C library allocates it.
+/// Where a thread starts in a pool, kept in thread-local memory: its number, and a cursor for each
+/// of the few pools it used last. A forgotten cursor, or one of a pool which is gone, costs one
+/// longer search and nothing else. Needs no constructor or destructor, so it works before main, in
+/// destructors of other thread-locals and in signal handlers; except that in a library which
+/// dlopen() loaded, the C library allocates it at a thread's first use.
 /// \cost  One comparison as a rule.
 class ThreadStarts {
  public:
@@ -25,16 +25,17 @@ class ThreadStarts {
     return slot.cursor;
   }
 
-  /// The thread gave a block of this word back: its cursor is told, if it has one.
+  /// Notes in the thread's cursor, if it has one, that it freed a block of this word.
   static void note_freed(const void* pool, std::size_t leaf) noexcept {
     Slot& slot = slot_of(pool);
     if (slot.pool == pool) slot.cursor.note_freed(leaf);
   }
 
  private:
-  /// Pools that a thread uses in turn without forgetting; two may share a slot, which only costs.
+  /// Pools that a thread uses in turn without forgetting; two may share a slot, at a cost in time
+  /// only.
   static constexpr std::size_t kSlots = 8;
-  // Two distances at which pools typically lie: next to each other, and in mappings of their own.
+  // Two typical distances of pools: next to each other, and in mappings of their own.
   static constexpr std::size_t kPoolAlignment = 64;
   static constexpr std::size_t kPageAlignment = 4096;
 
@@ -54,7 +55,7 @@ class ThreadStarts {
   static void
   forget_and_start(Slot& slot, const void* pool, std::size_t leaf_count,
                    std::uint32_t process) noexcept {
-    // relaxed: a number that no other thread has is all that is asked of it.
+    // relaxed: the number need only be unique.
     if (number_ == 0) number_ = next_number_.fetch_add(1, std::memory_order_relaxed) + 1;
     slot.pool = pool;
     slot.cursor = BitmapPoolCursor::nth(number_ - 1, leaf_count, process);
