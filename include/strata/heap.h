@@ -167,8 +167,8 @@ void strata_heap_statistics_of(const strata_heap* heap,
                                strata_heap_statistics* statistics) STRATA_HEAP_NOEXCEPT;
 
 /// Writes all figures as one JSON document, described by docs/stats-schema.json, or as readable
-/// text, as snprintf does: what fits into `size` bytes, the final 0 included. `buffer` may be NULL
-/// if `size` is 0. 16 KiB suffice for either.
+/// text. Like snprintf, it writes what fits into `size` bytes, the final 0 included. `buffer` may
+/// be NULL if `size` is 0. 16 KiB suffice for either.
 /// \returns  The length of the whole without the 0: below `size` if all of it was written.
 size_t strata_heap_stats_json(const strata_heap* heap, char* buffer,
                               size_t size) STRATA_HEAP_NOEXCEPT;

@@ -14,13 +14,13 @@ namespace strata {
 class UserHeap;
 
 /// A heap of one's own for a subsystem, a tenant or a request, beside the process's malloc,
-/// whatever that is. It works as Strata's malloc does, as fast, with limits, statistics and a name
-/// of its own. Resetting or destroying it frees all its blocks at once.
+/// whatever that is. It works like Strata's malloc and is as fast, with its own limits, statistics
+/// and name. Resetting or destroying it frees all its blocks at once.
 ///
 /// Any thread may free a block, but only into its own heap. Freeing it into another heap ends the
-/// program with a sentence that names both; so does free(), if the malloc is Strata's and linked
-/// from the same archive. This is detected when a small block reaches its span, as any misuse is
-/// (docs/design.md has the table), and at once for a larger block.
+/// program with a sentence that names both; so does passing it to free(), if the malloc is Strata's
+/// and linked from the same archive. A small block is detected when it reaches its span, as with
+/// any misuse (docs/design.md has the table), a larger one at once.
 ///
 /// An unused heap costs some 300 bytes; one with a single block takes 25 KB of the 128 KiB that it
 /// then counts as held. Up to kMostHeaps may exist at once. Move-only, while no thread is inside a
@@ -240,8 +240,9 @@ class Heap {
   Statistics statistics() const noexcept;
 
   /// Writes all figures as readable text, or as one JSON document, described by
-  /// docs/stats-schema.json, as snprintf does: what fits into `size` bytes, the final 0 included.
-  /// `buffer` may be nullptr if `size` is 0. 16 KiB suffice for either. Allocates nothing.
+  /// docs/stats-schema.json. Like snprintf, it writes what fits into `size` bytes, the final 0
+  /// included. `buffer` may be nullptr if `size` is 0. 16 KiB suffice for either. Allocates
+  /// nothing.
   /// \returns  The length of the whole without the 0: below `size` if all of it was written.
   /// \cost     as statistics()
   std::size_t write_statistics(char* buffer, std::size_t size) const noexcept;

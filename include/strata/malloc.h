@@ -70,8 +70,8 @@ STRATA_API int strata_release_memory(void) STRATA_NOEXCEPT;
 /// \cost  a visit to every size class and every thread's cache
 STRATA_API void strata_stats_print(void) STRATA_NOEXCEPT;
 
-/// Writes statistics as one JSON document, described by docs/stats-schema.json, as snprintf does:
-/// what fits into `size` bytes, the final 0 included. `buffer` may be NULL if `size` is 0.
+/// Writes statistics as one JSON document, described by docs/stats-schema.json. Like snprintf, it
+/// writes what fits into `size` bytes, the final 0 included. `buffer` may be NULL if `size` is 0.
 /// \returns  The length of the whole document without the 0: below `size` if all of it was written.
 ///           16 KiB always suffice. Allocates nothing.
 /// \cost     some microseconds, and one per thread: cheap enough for every second

@@ -51,7 +51,7 @@ constexpr unsigned popcount(Unsigned x) noexcept {
 /// floor(log2(x)); `x` is not 0.
 template <class Unsigned>
 constexpr unsigned log2_floor(Unsigned x) noexcept {
-  // Written as a difference, the compiler would not see that it is one instruction.
+  // The compiler would not recognise a difference as one instruction.
   return (kBitsOf<Unsigned> - 1) ^ count_leading_zeros(x);
 }
 
