@@ -1,4 +1,4 @@
-// The standard containers on the malloc of strata: one template argument each.
+// Standard containers on Strata's malloc: one template argument each.
 #include <strata/allocator.hpp>
 
 #include <cstdio>

@@ -1,5 +1,4 @@
-// A message queue between threads: no heap, and a producer that is faster than the consumer is told
-// so.
+// A message queue between threads: it needs no heap, and tells a producer when it is full.
 #include <strata/message_queue.hpp>
 
 #include <atomic>
@@ -12,7 +11,7 @@ struct Message {
 };
 constexpr unsigned long kMessages = 100'000;
 
-// In static storage, built by the compiler: nothing runs before main.
+// In static storage, constant-initialised: nothing runs before main.
 strata::MessageQueue<Message, 256> queue;
 std::atomic<unsigned long> turned_away{0};
 
@@ -30,7 +29,7 @@ int main() {
   std::thread even(produce, 0);
   std::thread odd(produce, 1);
   unsigned long received = 0;
-  unsigned long expected[2] = {0, 1};  // from each producer: its messages keep their order
+  unsigned long expected[2] = {0, 1};  // for each producer: its messages keep their order
   while (received < kMessages) {
     bool is_next = true;
     const bool any = queue.try_consume([&](const Message& message) {

@@ -1,5 +1,6 @@
-// A particle system on an ObjectPool: thousands of short lives, walked every frame. Particles never
-// move, so an emitter may keep a pointer to one; the pool finds the live ones without a list.
+// A particle system on an ObjectPool: thousands of short-lived objects, updated every frame.
+// Particles never move, so an emitter may keep a pointer to one; the pool finds the live ones
+// without a list.
 #include <strata/object_pool.hpp>
 
 #include <cstdio>
@@ -14,7 +15,7 @@ struct Particle {
 };
 
 int main() {
-  // Starts with room for 256 and doubles when a burst needs more. Particles that still fly at the
+  // Starts with room for 256 and doubles when a burst needs more. Particles still in flight at the
   // end are destroyed without a report.
   strata::ObjectPool<Particle> particles(256, strata::Exhaustion::kGrow,
                                          strata::Leftovers::kDestroy);

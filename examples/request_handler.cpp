@@ -1,5 +1,5 @@
-// A request handler whose memory is one arena: everything a request needs is cut from pages in
-// order, and all of it is freed at once when the answer has been sent.
+// A request handler on one arena: everything a request needs is cut from pages in order, and all of
+// it is freed at once after the answer.
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
 

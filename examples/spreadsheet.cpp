@@ -1,5 +1,5 @@
-// Two allocators in one program: an ObjectPool for the cells of a sheet, which are of one type and
-// live long; a SizeClassAllocator for the text in them, which is short and of many sizes.
+// Two allocators in one program: an ObjectPool for the cells of a sheet, which have one type and
+// live long; a SizeClassAllocator for their text, which is short and of many sizes.
 #include <strata/memory_resource.hpp>
 #include <strata/object_pool.hpp>
 #include <strata/size_class_allocator.hpp>

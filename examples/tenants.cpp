@@ -1,6 +1,6 @@
-// A server for several tenants. Each has a heap with a limit, for what it keeps; each request has
-// memory of its own that goes at once when it is answered: an arena where nothing is freed on the
-// way, a heap where buffers grow and go. tenants heap|reset|arena|none serves requests of one kind.
+// A server for several tenants. Each keeps its data in a heap with a limit. Each request has memory
+// of its own, freed at once after the answer: an arena if nothing is freed on the way, a heap if
+// buffers come and go. `tenants heap|reset|arena|none` serves requests of one kind.
 #include <strata/heap.hpp>
 #include <strata/memory_resource.hpp>
 #include <strata/page_arena.hpp>
@@ -28,7 +28,7 @@ struct Tenant {
   std::pmr::vector<std::pmr::string> documents{&memory};
 };
 
-/// Sixty words that grow into a text, in memory of the request.
+/// Joins sixty words to a text, in memory of the request.
 std::size_t answer(std::pmr::memory_resource& memory) {
   std::pmr::vector<std::pmr::string> words(&memory);
   for (int i = 0; i < 60; ++i) words.emplace_back(static_cast<std::size_t>(20 + i), 'w');
@@ -47,7 +47,7 @@ std::size_t serve_from_heaps(int requests) {
   return answered;
 }
 
-/// The same heap again and again: what it holds stays with it.
+/// Reuses one heap, which keeps its memory when it is reset.
 std::size_t serve_from_a_heap_that_is_reset(int requests) {
   std::size_t answered = 0;
   strata::Heap heap;
@@ -64,7 +64,7 @@ std::size_t serve_from_an_arena(int requests) {
   return answered;
 }
 
-/// One tenant asks for more than its limit allows: it is refused, and no other one notices.
+/// One tenant exceeds its limit: its allocation fails, and no other tenant is affected.
 bool keeps_tenants_apart() {
   Tenant modest("modest");
   Tenant greedy("greedy");
