@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the Python module says of the process that it runs in.
+"""What the Python module says about the process that it runs in.
 
 usage: python_test.py --library libstrata.so [unittest arguments]
 """

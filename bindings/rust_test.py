@@ -25,7 +25,7 @@ fn main() {
     println!("{}", words[999]);
 }
 """
-# What a type of C is in Rust.
+# The types of C in Rust.
 TYPES = {"const char*": "*const c_char", "char*": "*mut c_char", "size_t": "usize", "uint8_t": "u8", "uint32_t": "u32",
          "uint64_t": "u64", "bool": "bool", "int": "c_int", "void*": "*mut c_void", "const void*": "*const c_void",
          "strata_heap*": "*mut strata_heap", "const strata_heap*": "*const strata_heap",
@@ -119,7 +119,7 @@ class Crate(unittest.TestCase):
         for name, fields in structs.items():
             body = re.search(rf"pub struct {name} \{{(.*?)\}}", text, re.S)[1]
             ours = [tuple(field) for field in re.findall(r"pub (\w+): ([^,]+),", body)]
-            if ours[-1][0] == "later":  # room for what C has more, all zero
+            if ours[-1][0] == "later":  # room for further fields of C, all zero
                 ours.pop()
                 fields = fields[:len(ours)]
             self.assertEqual(ours, fields, name)

@@ -8,8 +8,8 @@
         parse(document)
     print(strata.statistics()["bytes"]["live"] - before, "bytes more")
 
-Python serves objects of up to 512 bytes from arenas of its own; PYTHONMALLOC=malloc in the environment gives every
-object to the malloc, and the figures and profiles show each of them.
+Python serves objects of up to 512 bytes from arenas of its own. With PYTHONMALLOC=malloc in the environment, the malloc
+serves every object, and the figures and profiles show each of them.
 """
 import contextlib
 import ctypes
@@ -46,7 +46,7 @@ _c = _bind()
 
 
 def _document(write):
-    """The JSON document of a function that writes as snprintf does."""
+    """The JSON document that a function like snprintf writes."""
     size = 16 << 10
     while True:
         buffer = ctypes.create_string_buffer(size)
@@ -62,17 +62,17 @@ def statistics():
 
 
 def options():
-    """The options of the malloc: of each its name, value, default and state."""
+    """The options of the malloc: for each its name, value, default and state."""
     return _document(_c["strata_options_json"])
 
 
 def release_memory():
-    """Returns everything idle to the kernel now; True if anything was idle."""
+    """Returns all idle memory to the kernel now; True if there was any."""
     return _c["strata_release_memory"]() != 0
 
 
 def usable_size(address):
-    """Bytes usable in the block at an address that the malloc has given out."""
+    """The usable bytes of the block at an address from the malloc."""
     return _c["strata_usable_size"](address)
 
 
@@ -81,10 +81,10 @@ _is_profiled = threading.Lock()
 
 @contextlib.contextmanager
 def profile(path, rate=512 << 10):
-    """Writes what the block allocates to `path` in pprof's format: one sample in `rate` bytes, 1 takes every one.
+    """Writes what the block allocates to `path` in pprof's format: one sample per `rate` bytes; 1 samples everything.
 
-    The process has one profile, so one block at a time is profiled, with all that other threads allocate meanwhile. Blocks
-    of one rate add up: each file holds the earlier ones, too, which `strata profile later --diff earlier` leaves out.
+    The process has one profile, so only one block at a time is profiled, with all that other threads allocate meanwhile.
+    Blocks of one rate add up: each file holds the earlier ones, which `strata profile later --diff earlier` leaves out.
     """
     file = os.fsencode(path)
     if not _is_profiled.acquire(blocking=False):

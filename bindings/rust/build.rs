@@ -1,6 +1,6 @@
-//! Finds Strata's archives: in the folder that LIBSTRATA_DIR names (that of a build is
-//! build/release/lib), otherwise where pkg-config says that Strata is installed. The name does not begin
-//! with STRATA_, as the options of the library do.
+//! Finds Strata's archives: in the folder that LIBSTRATA_DIR names (of a build, build/release/lib),
+//! otherwise where pkg-config says that Strata is installed. The name does not begin with STRATA_,
+//! as the library's options do.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn main() {
     }
 }
 
-/// One sentence instead of a panic with its stack.
+/// Ends with one sentence instead of a panic with its stack.
 fn fail(sentence: String) -> ! {
     eprintln!("{sentence}");
     exit(1)
@@ -57,7 +57,7 @@ fn installed_folder(module: &str) -> Result<PathBuf, String> {
     if !said.status.success() {
         return Err(format!("pkg-config does not know {module}"));
     }
-    // As for a shell: a space of the folder's name has a backslash before it.
+    // Escaped for a shell: a space in the folder's name has a backslash before it.
     let folder = String::from_utf8_lossy(&said.stdout).replace('\\', "");
     Ok(Path::new(folder.trim()).to_path_buf())
 }

@@ -1,5 +1,5 @@
-//! Two tenants with a heap each: the greedy one is refused at its limit, the other one does not
-//! notice, and everything of a tenant goes at once.
+//! Two tenants with a heap each: the greedy one is refused at its limit, the other is not affected,
+//! and dropping a heap frees all memory of a tenant at once.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::process::ExitCode;

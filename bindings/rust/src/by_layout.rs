@@ -1,23 +1,24 @@
-//! What a `Layout` asks for, in terms of C: an alignment up to 16 needs no word of its own.
+//! Serves a `Layout` with the functions of C: an alignment up to 16 needs no function of its own.
 
 use std::alloc::Layout;
 use std::os::raw::{c_char, c_void};
 use std::ptr;
 
-/// What malloc, calloc and realloc align to.
+/// The alignment of malloc, calloc and realloc.
 const PLAIN_ALIGNMENT: usize = 16;
 
 /// The functions of C over one heap or over the malloc.
 ///
 /// # Safety
-/// Each is what its counterpart in C is; `free`, `free_sized` and `realloc` get live blocks of `self`.
+/// Each does what its counterpart in C does; `free`, `free_sized` and `realloc` get live blocks of
+/// `self`.
 pub(crate) unsafe trait InC {
     unsafe fn malloc(&self, bytes: usize) -> *mut c_void;
     unsafe fn calloc(&self, bytes: usize) -> *mut c_void;
     unsafe fn aligned_alloc(&self, alignment: usize, bytes: usize) -> *mut c_void;
     unsafe fn realloc(&self, block: *mut c_void, bytes: usize) -> *mut c_void;
     unsafe fn free(&self, block: *mut c_void);
-    /// Not for blocks of `aligned_alloc`, whose size class their size does not tell.
+    /// Not for blocks of `aligned_alloc`, whose size does not tell their size class.
     unsafe fn free_sized(&self, block: *mut c_void, bytes: usize);
 }
 
@@ -77,7 +78,7 @@ pub(crate) unsafe fn dealloc(c: &impl InC, block: *mut u8, layout: Layout) {
     }
 }
 
-/// The whole of what `write`, which is like snprintf, has to say.
+/// The whole output of `write`, which works like snprintf.
 pub(crate) fn text_of(write: impl Fn(*mut c_char, usize) -> usize) -> String {
     let mut buffer = vec![0u8; 16 << 10];
     loop {

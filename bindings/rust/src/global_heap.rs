@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// One heap as the program's global allocator: Rust's own memory gets limits and statistics, and C
-/// libraries keep the process's malloc. It is made by the first allocation and never ends.
+/// libraries keep the process's malloc. The first allocation makes it, and it never ends.
 ///
 /// ```
 /// #[global_allocator]
@@ -27,10 +27,10 @@ impl GlobalHeap {
         Self { options, heap: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// True if the address lies in memory of this heap, wherever in it.
+    /// True if the address lies anywhere in this heap's memory.
     pub fn owns<T>(&self, address: *const T) -> bool {
         let heap = self.heap.load(Ordering::Acquire);
-        // SAFETY: a heap that was made stays.
+        // SAFETY: a heap, once made, stays.
         !heap.is_null() && unsafe { strata_heap_owns(heap, address.cast()) }
     }
 
@@ -43,10 +43,10 @@ impl GlobalHeap {
         statistics_of(HeapInC(heap))
     }
 
-    /// Everything as one JSON document, described by docs/stats-schema.json.
+    /// All figures as one JSON document, described by docs/stats-schema.json.
     pub fn statistics_json(&self) -> String {
         match self.made() {
-            // SAFETY: a heap that was made stays; the buffer has `size` bytes.
+            // SAFETY: a heap, once made, stays; the buffer has `size` bytes.
             Some(heap) => by_layout::text_of(|buffer, size| unsafe {
                 strata_heap_stats_json(heap.0, buffer, size)
             }),
@@ -54,10 +54,10 @@ impl GlobalHeap {
         }
     }
 
-    /// Returns everything idle to the kernel; true if anything was.
+    /// Returns all idle memory to the kernel; true if there was any.
     pub fn release_memory(&self) -> bool {
         let heap = self.heap.load(Ordering::Acquire);
-        // SAFETY: a heap that was made stays.
+        // SAFETY: a heap, once made, stays.
         !heap.is_null() && unsafe { strata_heap_release_memory(heap) }
     }
 
@@ -79,14 +79,14 @@ impl GlobalHeap {
         Some(HeapInC(match first {
             Ok(_) => made,
             Err(other) => {
-                // SAFETY: nobody else has seen it.
+                // SAFETY: no other thread has seen it.
                 unsafe { strata_heap_destroy(made) };
                 other
             }
         }))
     }
 
-    /// That of a live block.
+    /// The heap of a live block.
     #[inline]
     fn in_use(&self) -> HeapInC {
         HeapInC(self.heap.load(Ordering::Acquire))

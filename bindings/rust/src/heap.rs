@@ -5,25 +5,25 @@ use std::ffi::CStr;
 use std::os::raw::{c_char, c_void};
 use std::ptr::{self, NonNull};
 
-/// What a heap is made with. `Options::new()` is the usual: no limits, idle memory goes back after
-/// a second.
+/// The options of a heap. `Options::new()` has the defaults: no limits; idle memory is returned
+/// after a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// For sentences and statistics; what is beyond 31 bytes is cut.
+    /// For messages and statistics; cut to 31 bytes.
     pub name: &'a str,
-    /// Bytes; above it everything idle goes back at once. 0: none.
+    /// Bytes; above it all idle memory is returned at once. 0: none.
     pub soft_limit: usize,
-    /// Bytes; what would pass it is refused, never by a byte more. 0: none.
+    /// Bytes, exactly; allocations that would exceed it fail. 0: none.
     pub hard_limit: usize,
-    /// Milliseconds; what was idle for so long goes back. 0: 1000.
+    /// Milliseconds; memory idle for this long is returned. 0: 1000.
     pub reclaim_delay_ms: u32,
-    /// It stays until [`Heap::release_memory`] instead.
+    /// Idle memory stays until [`Heap::release_memory`].
     pub keeps_idle_memory: bool,
     /// As `STRATA_CHECKS=full`: every block is watched.
     pub checks_fully: bool,
     /// As `STRATA_CHECKS=frees`: every free is verified, where `checks_fully` is false.
     pub checks_frees: bool,
-    /// As `STRATA_GUARD_RATE`: one in so many blocks stands between inaccessible pages. 0: none.
+    /// As `STRATA_GUARD_RATE`: one in this many blocks lies between inaccessible pages. 0: none.
     pub guard_rate: u32,
     /// When regions of 2 MiB ask the kernel for huge pages.
     pub huge_pages: HugePages,
@@ -32,7 +32,7 @@ pub struct Options<'a> {
 /// As `STRATA_HUGE_PAGES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// Once the heap is so large that one region more does not matter.
+    /// Once the heap is so large that one more region does not matter.
     Auto = 0,
     /// At their first touch.
     Always = 1,
@@ -71,7 +71,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Makes a heap without allocating from the global allocator, which may be the one that is made.
+/// Makes a heap without allocating from the global allocator, which may be the heap being made.
 pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static str> {
     let mut name = [0u8; 32];
     let mut length = options.name.len().min(name.len() - 1);
@@ -92,7 +92,7 @@ pub(crate) fn create(options: &Options) -> Result<NonNull<strata_heap>, &'static
         later: [0; 128],
     };
     let mut reason: *const c_char = ptr::null();
-    // SAFETY: both pointers are good for the call; the name is copied.
+    // SAFETY: both pointers are valid for the call; the name is copied.
     let made = unsafe { strata_heap_create(&in_c, &mut reason) };
     NonNull::new(made).ok_or_else(|| {
         // SAFETY: a refusal leaves a sentence in static memory.
@@ -132,11 +132,11 @@ unsafe impl InC for HeapInC {
     }
 }
 
-/// A heap of one's own: any thread allocates from it and frees into it. All its blocks go when it is
-/// dropped.
+/// A heap of one's own: any thread may allocate from it and free into it. Dropping it frees all its
+/// blocks.
 ///
-/// It is a `GlobalAlloc`, whose functions serve blocks by `Layout`; a null pointer says that the
-/// limit or the kernel refuses.
+/// It is a `GlobalAlloc`, whose functions serve blocks by `Layout`; they return null if the limit
+/// or the kernel refuses.
 ///
 /// ```
 /// use std::alloc::{GlobalAlloc, Layout};
@@ -161,7 +161,7 @@ impl Heap {
         create(options).map(|heap| Self { in_c: HeapInC(heap.as_ptr()) })
     }
 
-    /// True if the address lies in memory of this heap, wherever in it.
+    /// True if the address lies anywhere in this heap's memory.
     pub fn owns<T>(&self, address: *const T) -> bool {
         // SAFETY: the heap lives; the address is only looked up.
         unsafe { strata_heap_owns(self.in_c.0, address.cast()) }
@@ -170,12 +170,12 @@ impl Heap {
     /// Frees every block at once; their memory stays with the heap.
     ///
     /// # Safety
-    /// No block of the heap may be used afterwards, and no other thread may be inside a call about it.
+    /// No block of the heap may be used afterwards, and no other thread may be inside a call on it.
     pub unsafe fn reset(&self) {
         unsafe { strata_heap_reset(self.in_c.0) }
     }
 
-    /// Returns everything idle to the kernel; true if anything was.
+    /// Returns all idle memory to the kernel; true if there was any.
     pub fn release_memory(&self) -> bool {
         // SAFETY: the heap lives.
         unsafe { strata_heap_release_memory(self.in_c.0) }
@@ -185,7 +185,7 @@ impl Heap {
         statistics_of(self.in_c)
     }
 
-    /// Everything as one JSON document, described by docs/stats-schema.json.
+    /// All figures as one JSON document, described by docs/stats-schema.json.
     pub fn statistics_json(&self) -> String {
         // SAFETY: the heap lives; the buffer has `size` bytes.
         by_layout::text_of(|buffer, size| unsafe {
@@ -203,7 +203,7 @@ pub(crate) fn statistics_of(heap: HeapInC) -> strata_heap_statistics {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: whoever drops it has it alone.
+        // SAFETY: drop has exclusive access.
         unsafe { strata_heap_destroy(self.in_c.0) }
     }
 }

@@ -1,16 +1,16 @@
 //! Strata for Rust: the malloc and [heaps of one's own](Heap) as allocators.
 //!
-//! * [`GlobalHeap`] makes one heap the program's global allocator: with limits and statistics of its
-//!   own, beside the process's malloc, which C libraries go on using. Feature `heap`, the default.
-//! * [`Heap`] is one heap more, for a subsystem or a tenant.
+//! * [`GlobalHeap`] makes one heap the program's global allocator, with limits and statistics of
+//!   its own. C libraries go on using the process's malloc. Feature `heap`, the default.
+//! * [`Heap`] is one more heap, for a subsystem or a tenant.
 //! * [`Malloc`] makes Strata the malloc of the whole program, libraries in C included. Feature
 //!   `malloc`.
 //!
-//! A program that is run by `strata run`, or with `libstrata.so` preloaded, needs none of them:
-//! Rust's own global allocator is the process's malloc.
+//! A program run by `strata run`, or with `libstrata.so` preloaded, needs none of them: Rust's own
+//! global allocator is the process's malloc.
 //!
 //! What the functions in C promise (`strata/heap.h`, `strata/malloc.h`) holds here, too: costs,
-//! `fork`, and that misuse which is seen ends the program with one sentence.
+//! `fork`, and that detected misuse ends the program with one sentence.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(any(feature = "heap", feature = "malloc"))]

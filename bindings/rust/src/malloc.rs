@@ -3,9 +3,9 @@ use crate::sys::*;
 use std::alloc::{GlobalAlloc, Layout};
 use std::os::raw::c_void;
 
-/// Strata's malloc as the global allocator, linked into the program. It is the program's `malloc`,
-/// too, so what C libraries allocate counts and is checked with the rest. Its options are those of
-/// the environment (`STRATA_CHECKS`, `STRATA_STATS`, …).
+/// Strata's malloc as the global allocator, linked into the program. It is also the program's
+/// `malloc`, so it counts and checks what C libraries allocate, too. The environment sets its
+/// options (`STRATA_CHECKS`, `STRATA_STATS`, …).
 ///
 /// ```
 /// #[global_allocator]
@@ -17,13 +17,13 @@ use std::os::raw::c_void;
 pub struct Malloc;
 
 impl Malloc {
-    /// Everything as one JSON document, described by docs/stats-schema.json.
+    /// All figures as one JSON document, described by docs/stats-schema.json.
     pub fn statistics_json() -> String {
         // SAFETY: the buffer has `size` bytes.
         by_layout::text_of(|buffer, size| unsafe { strata_stats_json(buffer, size) })
     }
 
-    /// Returns everything idle to the kernel; true if anything was.
+    /// Returns all idle memory to the kernel; true if there was any.
     pub fn release_memory() -> bool {
         // SAFETY: may be called at any time.
         unsafe { strata_release_memory() != 0 }

@@ -15,7 +15,7 @@ mod heap {
         opaque: [u8; 0],
     }
 
-    /// All zero is the usual in C, also for options that a later version appends.
+    /// In C, all zero means the defaults, also for options that a later version appends.
     #[repr(C)]
     pub struct strata_heap_options {
         pub name: *const c_char,
@@ -40,13 +40,13 @@ mod heap {
         pub live: usize,
         /// free, in thread caches and transfer caches
         pub cached: usize,
-        /// free otherwise, and holding memory
+        /// other free memory, not yet returned
         pub free: usize,
         /// bookkeeping
         pub metadata: usize,
         /// address space without memory
         pub returned: usize,
-        /// what the limits are about
+        /// what the limits count
         pub held: usize,
         /// the largest `held`
         pub peak: usize,

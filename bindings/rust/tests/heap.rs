@@ -1,4 +1,4 @@
-//! A heap beside the global allocator: what is promised of blocks, limits and ends.
+//! A heap beside the global allocator: its promises about blocks, limits and its end.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
@@ -14,7 +14,7 @@ fn layout(bytes: usize, alignment: usize) -> Layout {
     Layout::from_size_align(bytes, alignment).unwrap()
 }
 
-/// A block and what must be in it.
+/// A block and its expected contents.
 struct Block {
     start: *mut u8,
     layout: Layout,
@@ -28,7 +28,7 @@ impl Block {
     }
 }
 
-/// xorshift, from a seed that is printed and that STRATA_SEED sets.
+/// xorshift, from a printed seed that STRATA_SEED sets.
 struct Random(u64);
 
 impl Random {
