@@ -118,7 +118,7 @@ class GrowingBlockAllocator {
   }
 
   /// Makes all blocks free and fresh again, even those still in use; the pages stay.
-  /// \cost  A write per page and 64 blocks.
+  /// \cost  One write per page, and one per 64 blocks.
   void reset() noexcept {
     held_.open = nullptr;
     held_.in_use = 0;

@@ -124,7 +124,7 @@ void strata_heap_free(strata_heap* heap, void* block) STRATA_HEAP_NOEXCEPT;
 /// aligned_alloc. checks_frees and checks_fully verify it.
 void strata_heap_free_sized(strata_heap* heap, void* block, size_t bytes) STRATA_HEAP_NOEXCEPT;
 
-/// The size class of a request, to look up once and reuse; 0, which is none, above 160 KiB.
+/// The size class of a request, to look up once and reuse; 0, for no class, above 160 KiB.
 size_t strata_heap_size_class(size_t bytes) STRATA_HEAP_NOEXCEPT;
 
 /// Allocates the largest size of a class from strata_heap_size_class(); NULL for class 0.

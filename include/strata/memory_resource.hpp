@@ -73,8 +73,8 @@ class MemoryResource final : public std::pmr::memory_resource {
 };
 
 /// Over a PageArena: serves any size in order and frees nothing before reset(). A request may span
-/// pages that are adjacent. If the arena has no room, it goes to `upstream`, which by default, or
-/// if nullptr, refuses.
+/// pages that are adjacent. If the arena has no room, the request goes to `upstream`, which refuses
+/// by default, or if nullptr.
 ///
 /// Arena and upstream must outlive the resource, and the resource its containers. Do not reset the
 /// arena itself: the resource would go on using pages that then belong to others.
