@@ -44,8 +44,8 @@ std::size_t Central::claim(unsigned size_class, void** end, std::size_t count) n
   return claimed != 0 ? claimed : claim_elsewhere(first_, size_class, end, count, false);
 }
 
-/// Whether what the thread gets is to be of the shard's own spans. Once its batches have moved, its
-/// next claims are few objects each, since its bin is small.
+/// Whether the thread is to get objects from the shard's own spans only. Right after a class has
+/// moved, its bin is small and its claims are of few objects each; they stay apart, too.
 bool Central::claims_apart(const Place& place, const CentralShard& shard, unsigned size_class,
                            std::size_t count) const noexcept {
   // With the first shard, which threads share, there is one more than threads that run at once.
@@ -55,8 +55,8 @@ bool Central::claims_apart(const Place& place, const CentralShard& shard, unsign
          (is_batch(size_class, count) || shard.user(size_class) == &place);
 }
 
-/// Which objects of a span are claimed first: those of lines where nobody has one, once there have
-/// been several threads and may be processors for them.
+/// Which objects of a span are claimed first: those in unused lines, once there have been several
+/// threads and there may be processors for them.
 CentralList::First Central::claimed_first(unsigned size_class) const noexcept {
   const bool is_apart = processors_ > kFewProcessors && CentralShard::shares_edges(size_class) &&
                         (shard_count() != 1 || first_.threads() > 1);
@@ -68,8 +68,8 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
          (count * SizeClassMap::bytes_of(size_class) >= kBatchBytes || count >= kBatchOfSmall);
 }
 
-/// Claims from another shard that nobody is at. Where there is none, waits for the busy one if it
-/// is the thread's and has more than a little: the heap must not grow beside free objects.
+/// Claims from another shard whose lock is free. If there is none, waits for the busy shard, if
+/// that is the thread's own and has more than a little: the heap must not grow beside free objects.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const auto try_claim = [&](CentralShard& other) -> std::size_t {
@@ -83,8 +83,9 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
   return (may_wait || !is_large()) && free_bytes > little ? busy.claim(size_class, end, count) : 0;
 }
 
-/// Claims where the shard has nothing left: from what is idle first, so that the heap grows last.
-/// \param is_apart  it is to be of the shard's own spans, as long as there is memory
+/// Claims for a shard that has no free object of the class: from idle memory first, so that the
+/// heap grows last.
+/// \param is_apart  only from the shard's own spans, as long as there is memory
 std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                                      std::size_t count, bool is_apart) noexcept {
   CentralList* const list = shard.make_list(size_class);
@@ -122,8 +123,8 @@ std::size_t Central::claim_elsewhere(CentralShard& shard, unsigned size_class, v
   return claimed;
 }
 
-/// Claims what any shard has, the thread's own first, and waits for who is at it: there is no
-/// memory for more.
+/// Claims from any shard, the thread's own first, waiting for locks: there is no memory for another
+/// span.
 [[gnu::cold, gnu::noinline]] std::size_t Central::claim_the_last(CentralShard& shard,
                                                                  unsigned size_class, void** end,
                                                                  std::size_t count) noexcept {
@@ -175,8 +176,8 @@ void* Central::claim_at_random(unsigned size_class, std::uint64_t random) noexce
   }
 }
 
-/// A span for which nothing more is held than before: spans that are kept make room for it, but for
-/// those of the class `spared`.
+/// Makes a span without holding more memory than before: destroys kept spans to make room for it,
+/// except those of the class `spared`.
 Span* Central::make_span_of_idle_pages(unsigned size_class, PagePlace place,
                                        unsigned spared) noexcept {
   CentralList* keeper;
@@ -189,9 +190,9 @@ Span* Central::make_span_of_idle_pages(unsigned size_class, PagePlace place,
   return nullptr;
 }
 
-/// Claims of spans that another shard has of the class: any of a shard without threads; unless the
-/// need is of spans of its own, those without a claimed object; if the heap would grow otherwise,
-/// one of a shard that has enough.
+/// Takes over spans of the class from another shard and claims from them. A shard without threads
+/// gives any span. Other shards give spans without a claimed object, unless the need is kOfItsOwn.
+/// If the need is kUrgent (the heap would grow otherwise), a shard that has enough gives any span.
 std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_t count,
                                        Need need) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(list.size_class());
@@ -212,8 +213,6 @@ std::size_t Central::claim_from_others(CentralList& list, void** end, std::size_
   });
 }
 
-/// A list that keeps spans without a claimed object, of any class but `spared`; nullptr if there is
-/// none.
 CentralList* Central::find_kept(unsigned spared) const noexcept {
   const unsigned count = shard_count();
   for (unsigned i = 0; i < count; ++i) {
@@ -274,10 +273,10 @@ void Central::flush_transfer(unsigned end_class) noexcept {
   });
 }
 
-/// Moves to their spans what lies in transfer caches that have grown, if it is worth it, and no
-/// other thread does so just now. A look, which reads what all threads write, is due once the heap
-/// has changed by enough after one that found too little.
-/// \returns  whether there was something that nobody else was at
+/// Empties grown transfer caches into the spans, if they hold enough and no other thread is doing
+/// so. The check reads lines that all threads write, so after one that found too little, the next
+/// is due once the heap has changed by enough.
+/// \returns  whether anything was moved
 bool Central::empty_grown_transfer(Look look) noexcept {
   const std::size_t used = spans_.used_bytes();
   if (used < kGrownTransferBytes) return false;

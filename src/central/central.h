@@ -12,27 +12,28 @@
 
 namespace strata {
 
-/// The objects of all classes, between threads: transfer caches first, then spans. Thread caches
-/// are filled from it and flushed to it.
+/// The middle layer of the malloc: thread caches fill from it and flush to it. It owns the shards
+/// (CentralShard), each of which has transfer caches and spans of every size class.
 ///
-/// It begins as one shard. A thread that has to wait for others in its shard again and again moves
-/// on to the one with the fewest threads, made for it if need be: so only contention pays for
-/// shards. A span belongs to one shard. What a shard's threads free they get again, as long as they
-/// free no more than they got; the rest goes to the shards of its spans, so that what a producer
-/// allocates and a consumer frees comes back to the producer. A thread moves on with one class at a
-/// time; with one of large objects it does so the first time that it has to wait, once it has moved
-/// on with others, in a large heap on several processors.
+/// It begins with one shard. A thread that repeatedly waits for others in its shard moves to the
+/// shard with the fewest threads, or to a new one, so only contention pays for shards. A thread
+/// moves one class at a time. In a large heap on several processors, a thread that has already
+/// moved moves a class of large objects the first time it has to wait.
 ///
-/// A thread also moves on that gets batches of a class of which another thread of the shard gets
-/// some: objects next to each other would belong to different threads, whose processors would take
-/// lines of memory from each other. From then on its batches stay apart (keeps_apart), and so do,
-/// where there are several processors and all shards' threads may run at once, small objects of
-/// any class that has moved.
+/// A thread also moves a class if it gets batches of it in a shard where another thread gets some,
+/// too. Otherwise neighbouring objects would belong to different threads, whose processors would
+/// fight over cache lines. From then on its batches stay apart (keeps_apart). So do small objects
+/// of any class that has moved, where there are several processors and the threads of all shards
+/// may run at once.
 ///
-/// Before the heap grows for one shard, what is free in others serves it: what lies in their
-/// transfer caches, empty spans of any class, spans of shards without threads, and what others have
-/// more than enough of. What stays apart comes of shards without threads, and of the pages of other
-/// classes' empty spans; of the rest only if the heap cannot grow.
+/// A span belongs to one shard. A shard keeps the objects that its threads free, as long as they
+/// free no more than they got. The surplus goes to the shards that own the spans, so objects that a
+/// consumer frees return to their producer.
+///
+/// Before the heap grows for one shard, free memory of the others serves it: objects in their
+/// transfer caches, empty spans of any class, spans of shards without threads, and spans of shards
+/// that have plenty. A claim that stays apart uses only spans of shards without threads and pages
+/// of other classes' empty spans. It uses the rest only if the heap cannot grow.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class Central {
  public:
@@ -40,7 +41,7 @@ class Central {
 
   static constexpr unsigned kMostShards = 64;
 
-  /// A thread's place among the shards.
+  /// A thread's place among the shards: the shard and the lane that serve each class.
   /// \threads  Its thread only.
   class Place {
    public:
@@ -70,18 +71,18 @@ class Central {
     }
 
     CentralShard* const first_;
-    CentralShard* shard_;        // its own: for the classes that have moved there
-    bool has_thread_ = false;    // counted in that shard
+    CentralShard* shard_;        // its own; serves the classes that have moved
+    bool has_thread_ = false;    // that shard counts the thread
     std::uint8_t lane_ = 0;      // since the last enter()
-    std::uint8_t own_lane_ = 0;  // of the classes that have moved, in its own shard
+    std::uint8_t own_lane_ = 0;  // in its own shard, for classes that have moved
     std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
     std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
-    std::uint32_t met_ = 0;  // goes up with each lock that was taken, down with each that was not
+    std::uint32_t met_ = 0;  // +kClaimsPerWait for each busy lock, -1 for each free one
     std::uint32_t patience_ = kFirstPatience;
   };
 
-  /// \param has_transfer  without transfer caches each object comes from its span, and is verified
-  ///                      as it returns
+  /// \param has_transfer  Without transfer caches, each object comes from its span and is verified
+  ///                      as it returns.
   constexpr Central(SpanSource& spans, MetadataArena& metadata, bool has_transfer = true) noexcept
       : spans_(spans),
         metadata_(metadata),
@@ -91,17 +92,19 @@ class Central {
   Central(const Central&) = delete;
   Central& operator=(const Central&) = delete;
 
-  /// How many shards there may be, and how many threads run at once. Before the first thread.
+  /// Sets how many shards there may be and how many threads run at once. Call before the first
+  /// thread.
   void set_most_shards(unsigned count, unsigned processors) noexcept;
-  /// The first objects that a thread needs of a class may be larger ones. Before the first thread.
+  /// From now on, a thread's first objects of a class may be of a larger class. Call before the
+  /// first thread.
   void round_up_first_objects() noexcept { rounds_up_ = true; }
 
-  /// Whether that is so, and the class has no span yet: a hint.
+  /// Whether rounding up is on and the class has no span yet: a hint.
   bool may_round_up(unsigned size_class) const noexcept {
     return rounds_up_ && first_.list(size_class) == nullptr;
   }
 
-  /// A thread begins to use the place, or ends to.
+  /// A thread starts or stops using the place.
   void enter(Place& place) noexcept;
   void leave(Place& place) noexcept;
 
@@ -111,95 +114,98 @@ class Central {
   /// The same for a thread without a place, from the first shard.
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
 
-  /// Claims one object past the transfer cache, anywhere in its span.
+  /// Claims one object from a span, at a random position. Bypasses the transfer caches.
   /// \returns  nullptr when out of memory
   void* claim_at_random(unsigned size_class, std::uint64_t random) noexcept;
 
-  /// Whether an object is free in its span.
-  /// \pre  it is one of the class, and no transfer cache has it
+  /// Whether the object is free in its span.
+  /// \pre  the object is of the class, and no transfer cache holds it
   bool has(unsigned size_class, const void* object) const noexcept {
     return owner_of(object).list(size_class)->has(object);
   }
 
-  /// Takes back objects of the class, the transfer caches first. Their order changes.
+  /// Takes back objects of the class, into transfer caches first. Reorders `objects`.
   void release(Place& place, unsigned size_class, void** objects, std::size_t count) noexcept;
 
-  /// Takes back objects into their spans at once, verified: what is wrong with them is fatal here.
+  /// Returns objects directly to their spans and verifies them: a wrong one is fatal here.
   void release_to_spans(unsigned size_class, void** objects, std::size_t count,
                         Was was = Was::kInUse) noexcept;
-  /// The same for one object, unless another thread is at the list.
+  /// Does so for one object, unless another thread holds the list.
   /// \returns  whether it was taken back
   bool try_release_to_span(unsigned size_class, void* object) noexcept {
     const auto tried = owner_of(object).try_release_to_spans(size_class, &object, 1);
     return !tried.was_busy && tried.left == 0;
   }
 
-  /// The same for homeward objects, which may be of any class. Their order changes.
+  /// Returns homeward objects, which may be of any class, to their spans. Reorders `objects`.
   /// \pre      count != 0
   /// \returns  their bytes
   std::size_t release_homeward(void** objects, std::size_t count, Was was = Was::kInUse) noexcept;
-  /// The class of a homeward object on its way; 0 if its span is gone, since it was freed twice.
+  /// The class of a homeward object in transit; 0 if its span is gone because it was freed twice.
   unsigned class_of(const void* object) const noexcept {
     const Span* const span = spans_.map().span_of(object);
     return span != nullptr ? span->size_class : 0;
   }
 
-  /// Moves what lay in the transfer caches unneeded since the last call to its spans, destroys the
-  /// kept spans that were not needed, and decommits the holes of spans that were not used since.
+  /// Moves objects that the transfer caches did not need since the last call to their spans,
+  /// destroys kept spans that were not needed, and decommits the holes of spans that were not used
+  /// since.
   /// \returns  bytes decommitted as holes
   std::size_t release_unneeded() noexcept;
-  /// The same for everything in transfer caches, all kept spans and all holes.
+  /// Does the same for all objects in transfer caches, all kept spans and all holes.
   std::size_t release_all() noexcept;
 
-  /// Moves all of the transfer caches to their spans, of the classes below `end_class`.
+  /// Empties the transfer caches of the classes below `end_class` into the spans.
   void flush_transfer(unsigned end_class = SizeClassMap::kCount) noexcept;
 
-  /// Destroys kept spans of some `bytes`: their pages are then idle in the page heap, for any use.
+  /// Destroys kept spans of about `bytes`. Their pages become idle in the page heap, usable by any
+  /// class.
   /// \returns  bytes
   std::size_t destroy_kept(std::size_t bytes) noexcept;
 
-  /// Called when the heap may have grown: once it has by enough, as much goes back to the kernel of
-  /// spans that are nearly empty, as far as there are some.
-  /// \cost  a load where it has not, or little is free in spans
+  /// Called when the heap may have grown. Once it has grown enough, decommits as many bytes of
+  /// holes in nearly empty spans, if there are such holes.
+  /// \cost  a load, unless the heap has grown and much is free in spans
   void exchange_holes() noexcept {
     if (spans_.growth_bytes() >= next_hole_look_.load(std::memory_order_relaxed)) [[unlikely]]
       exchange_holes_if_due();
   }
 
-  /// Has no objects and no spans any more; who calls this gives them back.
+  /// Drops all objects and spans; the caller gives their memory back.
   /// \threads  no other thread uses it at the same time
   void forget_spans() noexcept {
     for_each_shard([](CentralShard& shard) { shard.forget_spans(); });
     exchange_.forget(spans_.refilled_bytes());
   }
 
-  /// Bytes free in spans on pages that were not decommitted, and in transfer caches.
+  /// Bytes of free objects: on committed pages of spans, and in transfer caches.
   /// \cost  a load per class and shard
   std::size_t idle_bytes() const noexcept;
-  /// Bytes free in spans, holes included, and in transfer caches.
+  /// The same, holes included.
   /// \cost  the same
   std::size_t free_bytes() const noexcept;
-  /// The first of the former, as far as the shards have said: at least that, off by some per class.
+  /// An estimate of idle_bytes(): what the shards have reported, off by some bytes per class and
+  /// shard; 0 if the sum is negative.
   /// \cost  a load
   std::size_t pending_hint() const noexcept { return at_least_none(said_pending()); }
-  /// Of two together.
+  /// The estimate of two Centrals together.
   static std::size_t pending_hint(const Central& one, const Central& other) noexcept {
     return at_least_none(one.said_pending() + other.said_pending());
   }
 
-  /// The same, after every list has said what it has.
+  /// Has every list report exactly, and returns the sum.
   /// \cost  a lock per class and shard
   std::size_t settle_pending_hint() noexcept;
 
-  /// Takes the class of the thread to the thread's own shard; if it is there, takes the thread to
-  /// the shard with the fewest threads, or to a new one, if it is better off. A place without a
-  /// thread, whose cache is flushed, stays as it is.
+  /// Moves the class to the thread's own shard. If it is there already, moves the thread to the
+  /// shard with the fewest threads, or to a new one, if that helps. A place without a thread (its
+  /// cache is being flushed) stays as it is.
   void move_on(Place& place, unsigned size_class) noexcept;
 
-  /// Whether what a thread gets may be of its own shard's spans alone, although the heap grows for
-  /// that while objects of others are free. Where there are many more shards than processors, most
-  /// of the others do not run, and what they have is better used; unless two threads would share
-  /// lines, and the heap is small.
+  /// Whether a thread's objects may come from spans of its own shard only, although the heap then
+  /// grows while other shards have free objects. Not where shards far outnumber processors: most of
+  /// the other shards' threads do not run then, and their free objects are better used. The
+  /// exception is a small heap whose threads would share lines.
   bool keeps_apart(unsigned size_class) const noexcept;
   static constexpr bool shares_lines(unsigned size_class) noexcept {
     return CentralShard::shares_lines(size_class);
@@ -216,45 +222,48 @@ class Central {
   }
 
  private:
-  // Chosen: a lock that another thread has counts as much as so many claims without one, and a
-  // thread moves on when it has met this many more than those make good. Each move doubles that, so
-  // that threads that meet because they hand objects to each other soon stay where they are.
+  // Chosen: one lock found busy weighs as much as so many claims that found theirs free. A thread
+  // moves when the balance reaches its patience. Each move doubles the patience, so threads that
+  // meet because they pass objects to each other soon stay put.
   static constexpr std::uint32_t kClaimsPerWait = 64;
   static constexpr std::uint32_t kFirstPatience = 2 * kClaimsPerWait;
   static constexpr std::uint32_t kMostPatience = kFirstPatience << 12;
-  // Chosen: what a shard with threads keeps of a class before another may have a span of it.
+  // Chosen: what a shard with threads keeps of a class before another shard may take a span of it.
   static constexpr std::size_t kSpansToSpare = 2;
-  // Chosen: what transfer caches that have grown may hold while the heap grows.
+  // Chosen: what grown transfer caches may hold while the heap grows.
   static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
-  // Chosen: by how much the heap changes, and by what part of it, before they are looked at again.
+  // Chosen: how much the heap has to change, in bytes and as a part of it, before grown transfer
+  // caches are checked again.
   static constexpr std::size_t kGrownLookBytes = kGrownTransferBytes / 4;
   static constexpr std::size_t kGrownLookPart = 128;
-  // Chosen: in a heap as large as this some spans and some objects more in transfer caches do not
-  // show, and less is waited for. In a small one they are some percent.
+  // Chosen: from this size on, a few extra spans and cached objects do not show, and threads wait
+  // for each other less. In a small heap they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
   static constexpr std::size_t kHomewardBatch = 128;
-  // Chosen: so much goes to one thread, and to another, where objects come and go in batches. Where
-  // they come and go at random, a bin as large as that is rare, and a shard for it would show.
+  // Chosen: threads get batches this large where objects come and go in batches. Where they come
+  // and go at random, a bin this large is rare, and the cost of a shard for it would show.
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
   static constexpr std::size_t kBatchOfSmall = 1024;
   static constexpr std::size_t kLeastBatch = 8;
-  // Chosen: from this size on a bin holds some objects at most. With smaller ones, too, `slots`
-  // with 16 threads took 1.5 times the memory, and in a small heap, too, `ephemeral` 1.07 times.
+  // Chosen: from this size on a bin holds few objects. With a smaller limit, `slots` with 16
+  // threads took 1.5 times the memory; if small heaps were included, `ephemeral` took 1.07 times.
   static constexpr std::size_t kLargeObjectBytes = 4096;
-  // Chosen: where there are so many shards for each processor, most of their threads may run at
-  // once. Threads that only wait have shards, too.
+  // Chosen: up to so many shards per processor, most of their threads may run at once. Threads that
+  // only wait have shards, too.
   static constexpr unsigned kShardsAtOnce = 2;
-  // Chosen: on two processors large batches alone stay apart. There `handover` took 1.03 to 1.09 of
-  // the memory otherwise, and batches were no faster.
+  // Chosen: on two processors only large batches stay apart. Otherwise `handover` took 1.03 to 1.09
+  // of the memory there, and batches were no faster.
   static constexpr unsigned kFewProcessors = 2;
-  // Chosen: what may be free in spans, and as a part of the heap, before holes are looked for.
+  // Chosen: how much may be free in spans, in bytes and as a part of the heap, before holes are
+  // decommitted.
   static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
   static constexpr std::size_t kHolesFromPart = 8;
-  // Chosen: so much growth is exchanged for holes at a time, and in a large heap such a part of it:
-  // those of some spans go back by one system call, and few of the program's allocations make one.
+  // Chosen: how much growth is exchanged for holes at a time, in bytes and as a part of a large
+  // heap: one system call covers the holes of several spans, and few of the program's allocations
+  // make one.
   static constexpr std::size_t kHolesAtOnce = std::size_t{256} << 10;
   static constexpr std::size_t kHolesAtOncePart = 256;
-  // Chosen: a free object of more bytes is a hole by itself, and may be the next one handed out.
+  // Chosen: a larger free object is a hole by itself, and may be the next one handed out.
   static constexpr std::size_t kMostBytesForHoles = 2048;
 
   template <typename Function>
@@ -262,9 +271,10 @@ class Central {
     const unsigned count = shard_count();
     for (unsigned i = 0; i < count; ++i) function(*shards_[i]);
   }
-  /// Calls `function(CentralShard&)` for the others, from the next one on, until one is of use.
-  /// \param index  of the one that is left out
-  /// \returns      what the call returned; 0 if none was of use
+  /// Calls `function(CentralShard&)` for the other shards, from the next one on, until one returns
+  /// non-zero.
+  /// \param index  the shard to leave out
+  /// \returns      that value; 0 if there was none
   template <typename Function>
   std::size_t first_of_others(unsigned index, Function&& function) const noexcept {
     const unsigned count = shard_count();
@@ -326,26 +336,28 @@ class Central {
   SpanSource& spans_;
   MetadataArena& metadata_;
   const bool has_transfer_;
-  unsigned processors_ = 1;  // this and the next: written before the first thread
+  unsigned processors_ = 1;  // this and rounds_up_: written before the first thread
   bool rounds_up_ = false;
   IdleTally tally_;
   CentralShard first_;
-  // One thread at a time empties transfer caches that have grown. Only fork() waits for it.
+  // One thread at a time empties grown transfer caches. Only fork() waits for this lock.
   Lock emptying_{LockRank::kCentral};
   Lock lock_{LockRank::kCentral};
   unsigned most_ STRATA_GUARDED_BY(lock_) = 1;
-  // Of all shards. A thread that begins gets the lane that has the fewest.
+  // Of all shards. A new thread gets the lane with the fewest.
   std::uint32_t threads_of_lane_[CentralShard::kMostLanes] STRATA_GUARDED_BY(lock_) = {};
   unsigned lanes_ STRATA_GUARDED_BY(lock_) = 1;
-  // The shards there are, and how many. Both change under lock_, and each shard counts its threads
-  // under it. Read without it: release after the shard is complete, acquire before it is used.
+  // The shards and their count. Both change under lock_, as do each shard's thread counts. Read
+  // without it: release after the shard is complete, acquire before it is used.
   std::atomic<unsigned> count_{1};
   CentralShard* shards_[kMostShards];
-  // Where the next search for holes begins: a class of a shard. relaxed: two may search at once.
+  // The class of a shard at which the next search for holes begins. relaxed: two may search at
+  // once.
   std::atomic<unsigned> next_for_holes_{0};
-  // Growth at which the next look for holes is due. relaxed: two may look at once.
+  // Growth at which the next search for holes is due. relaxed: two may search at once.
   std::atomic<std::size_t> next_hole_look_{kHolesAtOnce};
-  // What was in use when too little had grown in transfer caches. relaxed: two may look at once.
+  // Bytes in use when the last check found too little in grown transfer caches. relaxed: two may
+  // check at once.
   std::atomic<std::size_t> used_without_grown_{0};
   HoleExchange exchange_;
 };

@@ -20,7 +20,7 @@ void CentralList::tell_tally() noexcept {
   tally_.settle(pending_.load(std::memory_order_relaxed), said_);
 }
 
-/// Stops counting an unlisted span.
+/// Subtracts an unlisted span from the counts.
 void CentralList::remove(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
@@ -175,8 +175,8 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   return holes.give_back();
 }
 
-/// True if the span's holes may be larger than they were, and none of its objects is in demand.
-/// What the kernel left is tried again when all are asked for: each time it takes a call for each.
+/// Whether the span's holes may have grown, and none of its objects is in demand. Holes that the
+/// kernel refused are retried only for kAll: each takes a system call.
 bool CentralList::is_due(Span& span, Spans which) noexcept {
   const bool is_unchanged = span.seen_free == span.free_count;
   span.seen_free = span.free_count;
@@ -194,7 +194,7 @@ void CentralList::list(Span& span) noexcept {
   list_at(static_cast<unsigned>(std::bit_width(span.free_count)), span);
 }
 
-/// Unlists a span that was listed when it had `free_count` free objects.
+/// Unlists a span that had `free_count` free objects when it was listed.
 void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
   if (free_count == span.object_count) {
     kept_.remove(span);

@@ -9,8 +9,8 @@
 namespace strata {
 namespace {
 
-/// The next word with objects to claim, from `word` on. After the last one comes the first, and
-/// what lies below the span's first object is like any other from then on.
+/// The next word with objects to claim, from `word` on. After the last word it wraps to the first;
+/// from then on, the objects below the span's first one are like any other.
 std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
   while (span.claimable(word) == 0) {
     if (++word != span.bitmap_words()) continue;
@@ -21,12 +21,12 @@ std::uint32_t next_claimable(Span& span, std::uint32_t word) noexcept {
   return word;
 }
 
-// Chosen: so many neighbours are handed out by an addition each. A shorter row is not worth the
-// branch that ends it, which no processor foresees where objects came back in no order.
+// Chosen: from so many neighbours on, each address is an addition. A shorter row is not worth the
+// branch that ends it, which no processor predicts where objects came back in no order.
 constexpr std::size_t kLeastRow = 32;
 
-/// Takes the objects of the bits in `word`, the lowest first, as long as `count` lasts. The address
-/// of bit 0's would be `base`.
+/// Takes up to `count` objects whose bits are set in `word`, the lowest first. `base` is the
+/// address of bit 0's object.
 /// \pre      word != 0
 /// \returns  the bits that are left
 [[gnu::always_inline]] inline std::uint64_t take_up(std::uint64_t word, char* base,
@@ -95,7 +95,7 @@ void** take_lowest(Span& span, void** end, std::size_t count) noexcept {
   return end;
 }
 
-/// The same, the other way round: from below the span's first object down, and then from the top.
+/// The same from the other end: from below the span's first object down, and then from the top.
 [[gnu::noinline]] void** take_highest(Span& span, void** end, std::size_t count) noexcept {
   const std::size_t object_bytes = span.object_bytes;
   std::uint32_t word_index = span.first_object / 64u;
@@ -112,7 +112,7 @@ void** take_lowest(Span& span, void** end, std::size_t count) noexcept {
   }
 }
 
-/// Those bytes of the word that have all their bits.
+/// The bytes of the word whose bits are all set.
 constexpr std::uint64_t whole_bytes(std::uint64_t word) noexcept {
   word &= word >> 4;
   word &= word >> 2;
@@ -124,8 +124,7 @@ constexpr std::uint64_t whole_bytes(std::uint64_t word) noexcept {
 constexpr std::uint32_t kNeighboursInLines = 8;
 static_assert(kNeighboursInLines * SizeClassMap::kGrain % detail::kCacheLineBytes == 0);
 
-/// Takes up to `count` objects of the span that lie in lines where nobody has one, from the same
-/// ends.
+/// Takes up to `count` objects of the span in lines where nobody has an object, from the same end.
 /// \returns  the new end
 [[gnu::noinline]] void** take_whole_lines(Span& span, void** end, std::size_t count,
                                           CentralList::From from) noexcept {
@@ -214,7 +213,8 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   return span->fresh_objects != 0 ? span->take_fresh(object) : object;
 }
 
-/// The fullest span that has a free object, or the first by address, unlisted until count_taken().
+/// The fullest span with a free object, or the first by address while the list compacts. It is
+/// unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
   Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : kept_.front();
   if (span != nullptr && !spans_.fill_holes(*span)) [[unlikely]]
@@ -228,8 +228,8 @@ Span* CentralList::take_span_with_free_objects() noexcept {
   return span;
 }
 
-/// A span with free objects that needs no more memory, for when holes may not be filled. Of each
-/// list those that were looked at go to the back, so that the next call looks at others.
+/// A span with free objects and no holes, for when the limit forbids filling holes. Spans that were
+/// examined go to the back of their list, so that the next call examines others.
 [[gnu::cold, gnu::noinline]] Span* CentralList::find_without_holes() noexcept {
   if (!kept_.is_empty()) return kept_.front();
   for (unsigned width = 1; width < kWidths; ++width) {
@@ -244,7 +244,7 @@ Span* CentralList::take_span_with_free_objects() noexcept {
   return nullptr;
 }
 
-/// Counts objects whose bits were cleared, and lists the span again.
+/// Accounts for claimed objects, and lists the span again.
 void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
   const std::uint32_t pending_before = span.free_count - span.decommitted_free;
   span.free_count -= static_cast<std::uint32_t>(taken);

@@ -1,25 +1,25 @@
-// How a list gets back what its spans hold in vain.
+// How a list regains memory that half-empty spans waste.
 //
-// A bin hands out what was freed last. A program that frees two objects of a class for each that it
-// allocates keeps every other object of every span, since its bins never run dry and so never come
-// to the fullest span; and as long as it frees and allocates by turns, every span stays as empty as
-// it is. So while a list compacts, its spans are homeward: the page map sends what is freed of them
-// to a bin that malloc never pops from, and from there it goes to its span. The bins of the class
-// run dry, and what they get comes from the spans. The hot path is what it was.
+// A bin hands out the objects freed last. A program that frees two objects of a class for each that
+// it allocates keeps every other object of every span: its bins never run dry, so it never claims
+// from the fullest span, and as long as frees and allocations alternate, every span stays as empty
+// as it is. So while a list compacts, its spans are homeward: the page map sends freed objects of
+// these spans to a bin that malloc never pops from, and from there they go to their spans. The bins
+// of the class run dry and refill from the spans. The hot path is unchanged.
 //
-// A span that serves is not homeward until the turn ends: it is one of those that are to be full.
-// What is freed of it goes to a bin and is used again at once, so that objects that come and go
-// take the slow way once a turn.
+// A span that serves is not homeward until the turn ends: it is to become full. Its freed objects
+// go to the class's bin and are reused at once, so objects that come and go take the slow path once
+// a turn.
 //
-// Meanwhile the span at the lowest address serves first, roughly, and those that are nearly empty
-// last: where what lives longest ends up does not change then, and the spans at the other end
-// become empty. The fullest one is often one that has just begun to become empty, and would go on
-// with objects of another age.
+// Meanwhile the span at the lowest address serves first, roughly, and nearly empty spans last: the
+// longest-lived objects keep gathering at the same addresses, and the spans at the other end become
+// empty. The fullest span would be a poor choice: it is often one that has just begun to empty, and
+// would be filled with objects of another age.
 //
-// The slow way is worth it where spans become empty for it, or the class shrinks. One that is about
-// to grow again fills what it has free by itself. So a list is judged by turns, and one that has
-// gained nothing waits longer before it begins again: a program that always has much free takes the
-// slow way for a small part of what it frees.
+// The slow path is worth it if spans become empty for it, or if the class shrinks. A class that is
+// about to grow again fills its free objects by itself. So a list is judged turn by turn, and one
+// that gained nothing waits longer before it compacts again: a program that always has much free
+// takes the slow path for a small part of its frees.
 
 #include <algorithm>
 
@@ -28,18 +28,19 @@
 namespace strata {
 namespace {
 
-// Chosen: it begins where a sixteenth of the objects are free, and ends where half as much are.
+// Chosen: compacting begins where a sixteenth of the objects are free, and ends where half as many
+// are.
 constexpr std::size_t kBeginShare = 16;
 constexpr std::size_t kEndShare = 32;
-// Chosen: where so much is free, it goes on in any case.
+// Chosen: where so much is free, compacting goes on in any case.
 constexpr std::size_t kAlwaysShare = 3;
-// Chosen: it begins when so much has come back meanwhile, a share of the objects; two rounds of the
-// scavenger count as much. What a batch leaves free for a moment the transfer cache has.
+// Chosen: compacting begins when this share of the objects has come back meanwhile; two rounds of
+// the scavenger count as much. What a batch leaves free for a moment is in the transfer cache.
 constexpr std::size_t kReturnedShare = 64;
-// Chosen: a turn is this share of the objects that come back. It was worth it if for so many of
-// them there is one in a span that became nearly empty or, half of that, empty. If not, and the
-// class did not shrink, so many times as much has to come back before it begins again, up to the
-// most.
+// Chosen: a turn lasts until this share of the objects has come back. It was worth it if at most
+// kWorth of them came back for each object of the spans that became nearly empty; objects of spans
+// that became empty count twice. If not, and the class did not shrink, kPatience times as many have
+// to come back before compacting begins again, up to kMostPatience.
 constexpr std::size_t kTurnShare = 8;
 constexpr std::size_t kWorth = 8;
 constexpr std::uint32_t kPatience = 8;
@@ -47,12 +48,12 @@ constexpr std::uint32_t kMostPatience = 512;
 
 }  // namespace
 
-/// Free objects of spans that have others.
+/// Free objects in spans that have claimed ones.
 std::size_t CentralList::free_in_use() const noexcept {
   return free_objects() - kept_spans() * objects_per_span_;
 }
 
-/// All objects of these spans.
+/// All objects of those spans.
 std::size_t CentralList::objects_in_use() const noexcept {
   return (span_count_ - kept_spans()) * objects_per_span_;
 }
@@ -76,7 +77,7 @@ std::size_t CentralList::used_spans() const noexcept {
   return 2 * (span_count_ - kept_spans()) - listed_[kNearlyEmpty];
 }
 
-/// Begins to compact, or ends it, after so many objects came back.
+/// Counts returned objects, and starts or ends compacting accordingly.
 void CentralList::count_returned(std::size_t count) noexcept {
   if (lists_anew()) list_some_anew();
   const bool have_followed = !lists_anew();
@@ -90,8 +91,8 @@ void CentralList::count_returned(std::size_t count) noexcept {
   }
 }
 
-/// Ends to compact where little is free, or where it is not worth it; otherwise another turn
-/// begins, and all spans are homeward again.
+/// Ends compacting if little is free or it was not worth it. Otherwise begins another turn, in
+/// which all spans are homeward again.
 void CentralList::judge() noexcept {
   const std::size_t used = used_spans();
   const bool has_gained =
@@ -126,8 +127,8 @@ void CentralList::look() noexcept {
   }
 }
 
-/// Begins a turn. How spans are listed, and whether they are homeward, follows some at a time:
-/// other threads wait for the list meanwhile.
+/// Begins a turn, compacting or not. Spans follow some at a time, since other threads wait for the
+/// list: their order, and whether they are homeward.
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);
@@ -145,16 +146,16 @@ void CentralList::compact(bool is_on) noexcept {
   list_some_anew();
 }
 
-/// An unlisted span of an earlier turn, which had so many free objects when this one began, is
-/// about to be listed. If it was nearly empty already, it has not become so in this turn.
+/// Updates a span of an earlier turn that is about to be listed. If it was nearly empty when this
+/// turn began, it has not become so in this turn.
 void CentralList::follow_turn(Span& span, std::uint32_t free_before) noexcept {
   follow(span);
   if (is_compacting() && span.place != kNearlyEmpty && free_before >= nearly_empty_from()) --began_;
 }
 
-/// Each span is looked at once, those used longest ago first, so that they come to lie at the back.
-/// What others move meanwhile is in the order of the turn already, or is left as it was until the
-/// next one.
+/// Puts some spans in the turn's order. Each is visited once, those used longest ago first, so that
+/// they end up at the back. Spans that other threads move meanwhile are in the turn's order
+/// already, or stay as they are until the next turn.
 void CentralList::list_some_anew() noexcept {
   for (unsigned looks = 0; looks != kLooksPerHold; ++looks) {
     while (anew_left_ == 0 || by_free_[anew_at_].is_empty()) {
@@ -178,9 +179,9 @@ void CentralList::list_some_anew() noexcept {
   }
 }
 
-/// Which list a span in use is in while the list compacts: the one for its part of the addresses,
-/// unless it is full or nearly empty. Spans that came since it began may lie beyond those that it
-/// had.
+/// Which list a span belongs in while the list compacts: that of its part of the addresses, unless
+/// it is full or nearly empty. Spans that came since the turn began may lie beyond the range known
+/// then.
 unsigned CentralList::place_in_order(const Span& span) const noexcept {
   if (span.free_count == 0) return 0;
   if (span.free_count >= nearly_empty_from()) return kNearlyEmpty;

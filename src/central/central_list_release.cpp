@@ -1,4 +1,4 @@
-// How the objects of a batch come back to their spans.
+// How the objects of a batch return to their spans.
 
 #include <algorithm>
 #include <atomic>
@@ -9,18 +9,17 @@
 namespace strata {
 namespace {
 
-/// Sets the bit of an object that comes back, in its word of the bitmap.
+/// Sets the bit of a returned object in its word of the bitmap.
 void set_bit(std::uint64_t& word, std::size_t index, const void* object) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << index % 64;
   if ((word & bit) != 0) fatal_pointer("double free of ", object, ": the object is free already");
   word |= bit;
 }
 
-// Chosen: a row of objects is looked at, and put back, so many at a time.
+// Chosen: rows of objects are compared and put back so many at a time.
 constexpr std::size_t kRow = 8;
 
-/// How many of the objects follow each other in memory, each `step` bytes after the one before: a
-/// multiple of kRow, as far as was looked.
+/// How many of the objects follow each other in memory at distance `step`: a multiple of kRow.
 std::size_t count_in_a_row(void* const* objects, std::size_t most, std::uintptr_t step) noexcept {
   std::uintptr_t expected = reinterpret_cast<std::uintptr_t>(*objects);
   std::size_t count = 0;
@@ -33,10 +32,10 @@ std::size_t count_in_a_row(void* const* objects, std::size_t most, std::uintptr_
   return count;
 }
 
-/// Sets the bits of objects that follow each other in memory, upwards or downwards, in their word.
+/// Sets the bits of a row of objects, upwards or downwards in memory, in their word.
 /// \param at    the place of the first in the word
 /// \param last  the last place that an object may have there
-/// \returns     how many they are; 0 where it is less than kRow, or one of them is free already
+/// \returns     how many; 0 if fewer than kRow, or if one of them is free already
 std::size_t set_row(std::uint64_t& word, unsigned at, unsigned last, void* const* objects,
                     std::size_t count, std::size_t bytes) noexcept {
   if (count < kRow) return 0;
@@ -59,7 +58,7 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 }  // namespace
 
-/// The span of an object that comes back; nullptr if it is another list's.
+/// The span of a returned object; nullptr if it is another list's.
 inline Span* CentralList::own_span_of(const void* object, Classes classes) const noexcept {
   Span* const span = spans_.map().span_of(object);
   if (span == nullptr || span->use != use_) [[unlikely]] {
@@ -71,7 +70,7 @@ inline Span* CentralList::own_span_of(const void* object, Classes classes) const
   return shard == shard_ ? span : nullptr;
 }
 
-/// In both of its callers: without caches every free comes here.
+/// Inlined in its callers: without caches every free comes here.
 /// \returns  how many are another shard's
 [[gnu::always_inline]] inline std::size_t CentralList::release_locked(void** objects,
                                                                       std::size_t count,
@@ -119,8 +118,8 @@ std::size_t CentralList::release(void** objects, std::size_t count, Classes clas
   return release_locked(objects, count, classes);
 }
 
-/// Each object counts as seen in its span, if all others that are free there were: then they are as
-/// many as are free once the batch has come back.
+/// Counts each object as seen in its span, if all other free ones there were: then seen_free equals
+/// free_count once the batch is back.
 std::size_t CentralList::release_idle(void** objects, std::size_t count, Classes classes) noexcept {
   LockGuard guard(lock_);
   for (std::size_t i = 0; i < count; ++i) {
@@ -168,8 +167,8 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
                 ": the object was freed twice, or deleted with a size that is not its own");
 }
 
-/// Sets the bits of the objects from `objects` on that belong to the span: a word of the bitmap is
-/// written once for all that follow each other in it, and at once for those that are neighbours.
+/// Sets the bits of the objects from `objects` on that belong to the span. Writes a bitmap word
+/// once for all that follow each other in it; a row of neighbours is one OR.
 /// \returns  the first that does not, or `end`
 [[gnu::noinline]] void** CentralList::put_neighbours(Span& span, void** objects,
                                                      void** end) const noexcept {

@@ -1,4 +1,4 @@
-// Which shard a thread uses, and when it moves to another one.
+// Which shard a thread uses, and when it moves to another.
 
 #include <algorithm>
 #include <iterator>
@@ -21,7 +21,7 @@ void Central::enter(Place& place) noexcept {
                                    threads_of_lane_);
 }
 
-/// The first few threads of a shard of their own get its lanes in order.
+/// Gives the first few threads that move to a shard its lanes in order.
 std::uint8_t Central::next_lane_of(const CentralShard& moved_to) const noexcept {
   return static_cast<std::uint8_t>(moved_to.threads() %
                                    std::min(lanes_, CentralShard::kUsualLanes));
@@ -35,22 +35,23 @@ void Central::leave(Place& place) noexcept {
   place.met_ = 0;
 }
 
-/// Another thread was at what the thread needed.
+/// The thread found a lock that it needed busy.
 void Central::note_met(Place& place, unsigned size_class) noexcept {
   if (is_left_behind(place, size_class)) return move_class(place, size_class);
   place.met_ += kClaimsPerWait;
   if (place.met_ >= place.patience_) move_on(place, size_class);
 }
 
-/// Whether the class stays in the first shard although the thread has one of its own: one of large
-/// objects, batches of which are seldom as many as note_batch() waits for.
+/// Whether the class is still in the first shard although the thread has moved to another one: a
+/// class of large objects, whose batches seldom are as many as note_batch() waits for.
 bool Central::is_left_behind(const Place& place, unsigned size_class) const noexcept {
   return processors_ > kFewProcessors && place.has_thread_ && place.shard_ != &first_ &&
          !place.has_moved(size_class) && SizeClassMap::bytes_of(size_class) >= kLargeObjectBytes &&
          is_large();
 }
 
-/// The thread has got a batch in a shard. It moves on if another one gets such there, too.
+/// The thread got a batch from a shard. It moves if another thread gets batches of the class there,
+/// too.
 void Central::note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept {
   if (!keeps_apart(size_class)) return;
   const void* const user = shard.user(size_class);
@@ -99,7 +100,7 @@ void Central::move_thread(Place& place) noexcept {
   std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));
 }
 
-/// \returns  nullptr if there are as many as may be, or out of memory.
+/// \returns  nullptr if there are as many as allowed, or when out of memory
 CentralShard* Central::make_shard() noexcept {
   const unsigned count = count_.load(std::memory_order_relaxed);
   if (count >= most_) return nullptr;

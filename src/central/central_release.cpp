@@ -1,4 +1,4 @@
-// How objects come back to the shards: to that of the threads which use them, or of their spans.
+// How objects return: to the shard of the threads that use them, or to the shards of their spans.
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +19,8 @@ namespace strata {
   return *shards_[shard < shard_count() ? shard : 0];
 }
 
-/// The shards that objects belong to: looked up per page, since a batch comes from few of them.
+/// Finds the shards that own objects. Remembers the latest pages, since a batch comes from few of
+/// them.
 class Central::Owners {
  public:
   explicit Owners(const Central& central) noexcept : central_(central) {}
@@ -34,9 +35,9 @@ class Central::Owners {
     return shards_[place];
   }
 
-  /// Whether all belong to `owner`, as far as every seventh tells: large objects are each on a page
-  /// of its own, and to look at all of them took a fifth of their time. One of another shard that
-  /// is missed goes through the owner's transfer cache once more.
+  /// Whether all objects belong to `owner`, judging by every seventh. Large objects lie on a page
+  /// each, and checking all of them took a fifth of their time. A missed object of another shard
+  /// passes through the owner's transfer cache once more.
   bool seem_to_be(const CentralShard* owner, void* const* objects, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; i += kLookAtEvery) {
       if (of(objects[i]) != owner) return false;
@@ -44,7 +45,7 @@ class Central::Owners {
     return true;
   }
 
-  /// Moves the others to the front.
+  /// Moves the objects of other shards to the front.
   /// \returns  how many they are
   std::size_t sort(const CentralShard* owner, void** objects, std::size_t count) noexcept {
     std::size_t others = 0;
@@ -68,10 +69,10 @@ class Central::Owners {
   CentralShard* shards_[kPlaces] = {};
 };
 
-/// Whether objects are of the shard's spans, as far as some tell.
+/// Whether the objects lie in the shard's spans, judging by kLooks of them.
 bool Central::seem_to_be_of(const CentralShard& shard, void* const* objects,
                             std::size_t count) const noexcept {
-  // Chosen: a batch half of which is others' is kept once in sixteen times.
+  // Chosen: a batch half of which is others' passes once in sixteen times.
   constexpr std::size_t kLooks = 4;
   for (std::size_t look = 0; look < kLooks; ++look) {
     if (&owner_of(objects[(count - 1) * look / (kLooks - 1)]) != &shard) return false;
@@ -112,9 +113,9 @@ void Central::release(Place& place, unsigned size_class, void** objects,
     note_met(place, size_class);
 }
 
-/// Has another shard's transfer cache, that of the first lane, store what a list that another
-/// thread is at has spans for; where none has room, waits for the list.
-/// \returns  how many are left to be looked up again, at the front
+/// Releases objects whose list is busy: stores them in transfer caches (first lane) of other
+/// shards. If none has room, waits for the list.
+/// \returns  how many are left, at the front, to be looked up again
 [[gnu::noinline]] std::size_t Central::release_past(CentralShard& busy, unsigned size_class,
                                                     void** objects, std::size_t count) noexcept {
   first_of_others(busy.index(), [&](CentralShard& other) {
@@ -148,7 +149,7 @@ Central::HomewardList Central::homeward_list_of(const void* object) const noexce
           std::atomic_ref<std::uint8_t>(span->shard).load(std::memory_order_acquire)};
 }
 
-/// Sends homeward objects of several lists to their spans: those of each list together.
+/// Returns homeward objects of several lists to their spans, grouped by list.
 /// \returns  their bytes
 std::size_t Central::sort_homeward(void** objects, std::size_t count, Was was) noexcept {
   std::size_t bytes = 0;

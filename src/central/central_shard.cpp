@@ -6,18 +6,17 @@
 namespace strata {
 namespace {
 
-// Chosen: two batches of the small classes pass without a span being touched, and what lies here
-// stays below 64 KiB a class and lane, 4 objects of the largest ones, until more than that comes
-// and goes.
+// Chosen: two batches of the small classes pass without touching a span, and a cache stays below 64
+// KiB per class and lane (4 objects of the largest classes) until more than that comes and goes.
 constexpr std::size_t kTransferBytes = 64 * 1024;
-// Chosen: all lanes together where there are many. With twice as much `slots` took 1.04 times the
-// memory.
+// Chosen: for all lanes together where there are many. With twice as much `slots` took 1.04 times
+// the memory.
 constexpr std::size_t kTransferBytesOfMany = 128 * 1024;
 constexpr std::size_t kMinTransferObjects = TransferCache::kOwnSlots;
 constexpr std::size_t kMaxTransferObjects = 2048;
-// Chosen: batches of ten thousand objects pass, up to 32 KiB each: past the transfer cache, each of
-// them takes two or three times as long (docs/decisions/0013). It is given back before the heap
-// grows.
+// Chosen: batches of ten thousand objects pass, up to 32 KiB each. Past the transfer cache, each
+// object takes two or three times as long (docs/decisions/0013). The memory is given back before
+// the heap grows.
 constexpr std::size_t kMostTransferBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostTransferObjects = 16 * 1024;
 
@@ -77,7 +76,6 @@ inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexc
   return more;
 }
 
-/// The class of an object that comes back.
 CentralShard::Class& CentralShard::class_of(unsigned size_class,
                                             const void* object) const noexcept {
   Class* const found = find(size_class);
@@ -112,7 +110,7 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
   return claimed;
 }
 
-/// The same of any lane, where the spans have nothing left.
+/// Tries the transfer caches of all lanes, when the spans have nothing left.
 [[gnu::cold, gnu::noinline]] CentralList::Claimed CentralShard::try_claim_of_lanes(
     Class& from, unsigned lane, void** end, std::size_t count, bool was_busy) noexcept {
   const unsigned lanes = lanes_of(from.list.size_class());
@@ -120,8 +118,8 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
   return {tried.count, was_busy || tried.was_busy};
 }
 
-/// What lies in the lane's transfer cache, or else in the next one that has something, of so many;
-/// `was_busy` says whether another thread was at one of them.
+/// Takes from the lane's transfer cache, or else from the next of `looks` lanes that has objects;
+/// `was_busy` says whether another thread held one of them.
 inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, unsigned looks,
                                                      void** end, std::size_t count) noexcept {
   if (Lane* const more = from.more.load(std::memory_order_acquire); more != nullptr)
@@ -189,8 +187,9 @@ std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::s
   return take_claimed(*into, by, count) ? insert(*into, by, objects, count) : 0;
 }
 
-/// Whether the shard's threads had got so many; they no longer count. What the lane's own did not
-/// get others did, that of a producer whose objects a thread of this lane frees.
+/// Whether the shard's threads had got so many, which are then no longer counted. What the lane's
+/// own threads did not get, others did: those of a producer whose objects a thread of this lane
+/// frees.
 inline bool CentralShard::take_claimed(Class& of, Lane& by, std::size_t count) const noexcept {
   const auto take_from = [&count](Lane& lane) {
     const std::size_t claimed = lane.claimed.load(std::memory_order_relaxed);

@@ -12,24 +12,25 @@
 
 namespace strata {
 
-/// A list and transfer caches per size class, for some of the threads. They are made when the shard
-/// first needs them: a small program, a small heap and a shard of few classes have few of them.
+/// A CentralList and transfer caches per size class, for some of the threads. Central owns the
+/// shards. A class's list and caches are made when first needed, so a small program, a small heap
+/// and a shard of few classes have few.
 ///
-/// A class has a transfer cache for each *lane*, and a thread has a lane. What it frees goes to
-/// that lane's, and it takes from there as long as there is something. So threads of two lanes that
-/// work for themselves write no common line of memory, and do not get each other's objects, whose
-/// lines lie in another processor's cache. Small objects share lines, at least at their edges, for
-/// as long as two threads have them; so these have more lanes, and what lies in others' serves
+/// A class has one transfer cache per *lane*, and each thread belongs to a lane. A thread frees to
+/// its lane's cache and allocates from it while it has objects. So threads of two lanes that work
+/// independently write no common line, and do not get each other's objects, whose lines are in
+/// another processor's cache. Small objects share lines, at least at their edges, for as long as
+/// two threads have them. So their classes have more lanes, and the other lanes' objects serve
 /// after the spans.
 /// \threads  Any number at once; a lock for each list and each transfer cache.
 class CentralShard {
  public:
   // Chosen: with eight, a small heap of eight threads was 2 to 6% larger in two of five loads.
   static constexpr unsigned kUsualLanes = 4;
-  // Chosen: of small objects most threads that run at once have one of their own.
+  // Chosen: for small objects, most threads that run at once have a lane of their own.
   static constexpr unsigned kMostLanes = 16;
-  // Chosen: on two processors, what others brought serves first. If a thread looked at the spans
-  // before that, `slots` took 1.07 times the memory, and no load was faster.
+  // Chosen: on two processors, other lanes' objects come before the spans. With the spans first,
+  // `slots` took 1.07 times the memory, and no load was faster.
   static constexpr unsigned kFewLanes = 2;
 
   struct ClassStatistics {
@@ -38,7 +39,8 @@ class CentralShard {
     std::size_t transfer_waits;
   };
 
-  /// \param has_transfer  without, each object comes from its span and is verified as it returns
+  /// \param has_transfer  Without transfer caches, each object comes from its span and is verified
+  ///                      as it returns.
   constexpr CentralShard(SpanSource& spans, MetadataArena& metadata, IdleTally& tally,
                          unsigned index, bool has_transfer) noexcept
       : spans_(spans),
@@ -46,40 +48,41 @@ class CentralShard {
         tally_(tally),
         index_(static_cast<std::uint8_t>(index)),
         has_transfer_(has_transfer) {}
-  /// How many lanes classes of small objects have, and others as far as they may have so many: 1 to
-  /// kMostLanes. Before the first thread.
+  /// Sets the number of lanes, 1 to kMostLanes. Classes of larger objects have at most kUsualLanes.
+  /// Call before the first thread.
   void set_lanes(unsigned lanes) noexcept { lanes_ = static_cast<std::uint8_t>(lanes); }
-  /// Whether objects of the class are so small that several may lie in one line of memory, or in
-  /// two that a processor fetches together.
+  /// Whether objects of the class are so small that several may lie in one line, or in two that a
+  /// processor fetches together.
   static constexpr bool shares_lines(unsigned size_class) noexcept {
     return size_class < kLinesApart;
   }
-  /// Whether a good part of their lines may have a part of another object, if only at their edges.
+  /// Whether a good part of their lines may hold part of another object, if only at their edges.
   static constexpr bool shares_edges(unsigned size_class) noexcept {
     return size_class <= kLastWithEdges;
   }
   CentralShard(const CentralShard&) = delete;
   CentralShard& operator=(const CentralShard&) = delete;
 
-  /// Claims up to `count` objects, from a transfer cache or from the spans that the list has.
+  /// Claims up to `count` objects, from a transfer cache or from the list's spans.
   /// \returns  how many
   std::size_t claim(unsigned size_class, void** end, std::size_t count) noexcept;
-  /// The same, from the lane's transfer cache first, but what another thread is at is passed by.
+  /// The same, from the lane's transfer cache first, skipping whatever another thread holds.
   /// \param first  which objects of the spans come first
-  /// \returns  how many, and whether another thread was at something that may have had more
+  /// \returns  how many, and whether something busy may have had more
   CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count, unsigned lane,
                                  CentralList::First first) noexcept;
 
-  /// The same, of a transfer cache alone, for a thread of another shard.
+  /// Claims from a transfer cache only, for a thread of another shard.
   /// \returns  how many
   std::size_t try_lend(unsigned size_class, void** end, std::size_t count) noexcept;
-  /// Threads of the lane have got so many, wherever from.
+  /// Counts objects that threads of the lane got, wherever from.
   void note_claimed(unsigned size_class, std::size_t count, unsigned lane) noexcept;
-  /// The thread that got the last batch of the class and stays in the shard; nullptr if none has.
+  /// The thread that got the last batch of the class and stayed in the shard; nullptr if none has.
   const void* user(unsigned size_class) const noexcept;
   void note_user(unsigned size_class, const void* thread) noexcept;
-  /// Takes back objects into the lane's transfer cache, whosever their spans are, as long as the
-  /// shard's threads have got as many: they are needed here again, and nobody has to look them up.
+  /// Takes objects back into the lane's transfer cache, whichever shard owns their spans, as long
+  /// as the shard's threads have got as many: they are needed here again, and no span has to be
+  /// looked up.
   /// \returns  how many, the last ones
   std::size_t keep(unsigned size_class, void* const* objects, std::size_t count,
                    unsigned lane) noexcept;
@@ -90,38 +93,36 @@ class CentralShard {
     return found != nullptr ? in_transfer(*found) + found->list.free_objects() : 0;
   }
 
-  /// Takes back objects, into the lane's transfer cache first, then into the spans unless another
-  /// thread is at their list. What is left moves to the front: those whose span is another shard's,
-  /// or, if the list was busy, all that the transfer cache did not take.
-  /// \returns  how many these are
+  /// Takes objects back, into the lane's transfer cache first, then into the spans unless another
+  /// thread holds their list. The rest moves to the front: objects of other shards' spans, or, if
+  /// the list was busy, all that the transfer cache did not take.
+  /// \returns  how many are left
   /// \errors   An object of a class that the shard has never handed out is fatal.
   CentralList::Released try_release(unsigned size_class, void** objects, std::size_t count,
                                     unsigned lane) noexcept;
-  /// Takes objects of other shards' into a transfer cache, as far as it has room and nobody is at
-  /// it.
+  /// Stores objects of other shards in a transfer cache, if it has room and is not busy.
   /// \returns  how many, the last ones
   std::size_t try_store(unsigned size_class, void* const* objects, std::size_t count) noexcept;
-  /// Takes back objects into the spans: verified at once. Those of another shard's move to the
+  /// Takes objects back into the spans, which verifies them. Those of other shards move to the
   /// front.
   /// \returns  how many these are
   std::size_t release_to_spans(unsigned size_class, void** objects, std::size_t count, Was was,
                                CentralList::Classes classes = CentralList::Classes::kOne) noexcept;
-  /// The same, unless another thread is at the list.
+  /// The same, unless another thread holds the list.
   CentralList::Released try_release_to_spans(unsigned size_class, void** objects,
                                              std::size_t count) noexcept {
     return class_of(size_class, *objects).list.try_release(objects, count);
   }
 
-  /// Moves what lay in the transfer caches unneeded since the last call to `flush(size_class,
+  /// Passes objects that the transfer caches did not need since the last call to `flush(size_class,
   /// objects, count)`.
   template <typename Flush>
   void take_unneeded(Flush&& flush) noexcept;
-  /// The same for all that lies there, of the classes below `end_class`; they may hold what they
-  /// might at first.
+  /// The same for all objects of the classes below `end_class`. The capacities shrink to the first
+  /// ones.
   template <typename Flush>
   void take_all(unsigned end_class, Flush&& flush) noexcept;
-  /// The same for those that have grown, but they may hold half as much, and what another thread is
-  /// at is passed by.
+  /// The same for caches that have grown, whose capacities are halved. Skips busy ones.
   template <typename Flush>
   void take_grown(Flush&& flush) noexcept;
 
@@ -136,7 +137,7 @@ class CentralShard {
     Class* const made = find_or_make(size_class);
     return made != nullptr ? &made->list : nullptr;
   }
-  /// Calls `function(CentralList&)` for all that there are.
+  /// Calls `function(CentralList&)` for each list that is made.
   template <typename Function>
   void for_each_list(Function&& function) const noexcept {
     for_each_class([&](unsigned, Class& each) { function(each.list); });
@@ -151,22 +152,20 @@ class CentralShard {
     return nullptr;
   }
 
-  /// Has no objects and no spans any more; who calls this gives them back.
+  /// Drops all objects and spans; the caller gives their memory back.
   /// \threads  no other thread uses the shard at the same time
   void forget_spans() noexcept {
     for_each_list([](CentralList& list) { list.forget_spans(); });
     for_each_transfer([](unsigned, TransferCache& transfer) { transfer.forget_objects(); });
   }
 
-  /// Bytes in the transfer caches, and free in spans on pages that were not decommitted: hints.
+  /// Bytes in the transfer caches, and bytes of free objects on committed pages of spans: hints.
   std::size_t transfer_bytes() const noexcept;
   std::size_t pending_bytes() const noexcept;
-  /// Bytes free in spans, decommitted or not: a hint.
+  /// Bytes of free objects in spans, committed or not: a hint.
   std::size_t free_bytes() const noexcept;
-  /// The part of the first that lies in transfer caches which have grown, beyond what they might
-  /// hold at first.
+  /// The bytes that grown transfer caches hold beyond their first capacities.
   std::size_t grown_transfer_bytes() const noexcept;
-  /// Lets the tally know exactly what they are.
   void tell_tally() noexcept;
 
   unsigned index() const noexcept { return index_; }
@@ -189,10 +188,10 @@ class CentralShard {
   }
 
  private:
-  /// What each batch writes of it is a line of memory that threads of other lanes do not touch.
+  /// Its part that every batch writes is a line that threads of other lanes do not touch.
   struct alignas(detail::kCacheLineBytes) Lane {
     TransferCache transfer;
-    // Objects that its threads have got and not brought back. relaxed: a hint that may miss some.
+    // Objects that its threads got and did not bring back. relaxed: a hint that may miss some.
     std::atomic<std::size_t> claimed{0};
   };
   static_assert(detail::kCacheLineBytes != 64 || sizeof(void*) != 8 || sizeof(Lane) == 128,
@@ -202,7 +201,7 @@ class CentralShard {
     CentralList list;
     Lane first;
     // A line that is seldom written. All lanes after the first, made when a thread of one brings
-    // something. release after they are complete, acquire before they are used.
+    // objects. release after they are complete, acquire before they are used.
     std::atomic<Lane*> more{nullptr};
     // The thread that got the latest batch and stayed. relaxed: a hint, never followed.
     std::atomic<const void*> user{nullptr};
@@ -211,8 +210,8 @@ class CentralShard {
   static constexpr std::size_t kFlushObjects = 64;
   // Chosen: from two cache lines on, two objects share a line only at their edges.
   static constexpr unsigned kLinesApart = SizeClassMap::class_of(2 * detail::kCacheLineBytes);
-  // Chosen: beyond eight cache lines that no longer shows. With two, batches of 64 to 1024 bytes in
-  // 16 threads took twice as many lines from another processor.
+  // Chosen: beyond eight cache lines, shared edges no longer show. With two, batches of 64 to 1024
+  // bytes in 16 threads took twice as many lines from other processors.
   static constexpr unsigned kLastWithEdges = SizeClassMap::class_of(8 * detail::kCacheLineBytes);
 
   unsigned lanes_of(unsigned size_class) const noexcept {
@@ -236,12 +235,12 @@ class CentralShard {
   Class* make(unsigned size_class) noexcept;
   Class& class_of(unsigned size_class, const void* object) const noexcept;
   TransferCache::Bounds transfer_bounds(unsigned size_class) const noexcept;
-  /// A thread's lane as one of the class: there are fewer of some classes, and in later shards.
+  /// Maps a thread's lane to one of the class: some classes, and later shards, have fewer.
   unsigned lane_index(const Class& of, unsigned lane) const noexcept {
     const unsigned lanes = lanes_of(of.list.size_class());
     return lane < lanes ? lane : lane % lanes;
   }
-  /// The lane of a class that has `more`; the first one if these are not made.
+  /// A lane of a class with these `more` lanes; the first one if they are not made.
   static Lane& lane_in(Class& of, Lane* more, unsigned index) noexcept {
     return index == 0 || more == nullptr ? of.first : more[index - 1];
   }
@@ -257,10 +256,10 @@ class CentralShard {
   std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;
-  /// Calls `function(Lane&)` for those of a class that there are.
+  /// Calls `function(Lane&)` for each lane of a class that is made.
   template <typename Function>
   void for_each_lane(Class& of, Function&& function) const noexcept;
-  /// Calls `function(size_class, TransferCache&)` for those of all classes.
+  /// Calls `function(size_class, TransferCache&)` for each transfer cache of all classes.
   template <typename Function>
   void for_each_transfer(Function&& function) const noexcept;
   std::size_t in_transfer(Class& of) const noexcept;
@@ -278,8 +277,8 @@ class CentralShard {
   Lock making_{LockRank::kCentral};  // held while a class or its lanes are made
   // release after a class is complete, acquire before it is used
   std::atomic<Class*> classes_[SizeClassMap::kCount] = {};
-  /// A bit for each of them that is made: small programs make few, and all are visited for each new
-  /// span. The same order.
+  /// A bit for each class that is made: small programs make few, and each new span visits them all.
+  /// The same order.
   std::atomic<std::uint64_t> made_[(SizeClassMap::kCount + 63) / 64] = {};
 };
 
@@ -332,7 +331,7 @@ void CentralShard::take_grown(Flush&& flush) noexcept {
   });
 }
 
-/// Takes what is there by `take`, as remove() does it.
+/// Empties the cache with `take`, which works like remove().
 template <typename Flush, typename Take>
 void CentralShard::move_all(unsigned size_class, TransferCache& transfer, Flush&& flush,
                             Take take) noexcept {

@@ -6,13 +6,14 @@
 
 namespace strata {
 
-/// Decides whether holes of spans go back to the kernel as the heap grows. Where a program's phases
-/// fill the same spans again and again, each phase has them faulted in anew, and the peak is the
-/// same: as long as that is so, twice as much growth passes by each time.
+/// Decides whether holes of spans go back to the kernel as the heap grows. Central owns it. Where a
+/// program's phases fill the same spans again and again, returning holes is futile: each phase
+/// faults them in anew, and the peak is the same. While that is so, each turn lets twice as much
+/// growth pass without returning holes.
 /// \threads  Any number at once. relaxed, all: hints.
 class HoleExchange {
  public:
-  /// \returns  of so many bytes of growth, those that holes are to go back for
+  /// \returns  for how many of the bytes of growth holes are to go back
   std::size_t take_due(std::size_t growth) noexcept {
     const std::size_t ignored = ignored_.load(std::memory_order_relaxed);
     if (ignored == 0) [[likely]]
@@ -22,8 +23,8 @@ class HoleExchange {
     return growth - now;
   }
 
-  /// So many bytes have gone back. Of all that did since the start, `filled` are held again, since
-  /// the spans served in which they lie.
+  /// Counts `bytes` returned as holes. `filled` is how many of all bytes returned since the start
+  /// are held again, since their spans served.
   void note_returned(std::size_t bytes, std::size_t filled) noexcept {
     const std::size_t all = returned_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     std::size_t judged = judged_.load(std::memory_order_relaxed);
@@ -33,7 +34,7 @@ class HoleExchange {
       judge(std::min(all - judged, 2 * kTurnBytes), filled);
   }
 
-  /// There are no spans any more.
+  /// All spans are gone.
   void forget(std::size_t filled) noexcept {
     seen_filled_.store(filled, std::memory_order_relaxed);
     for (auto* each : {&lately_returned_, &lately_filled_, &ignored_})
@@ -44,10 +45,10 @@ class HoleExchange {
  private:
   // Chosen: some hundred system calls.
   static constexpr std::size_t kTurnBytes = std::size_t{4} << 20;
-  // Chosen: where other phases begin, they are noticed after three turns, 400 MiB of growth.
+  // Chosen: a change of the phases is noticed after three turns, 400 MiB of growth.
   static constexpr unsigned kMostVainTurns = 5;
 
-  /// What was before counts three fourths, turn by turn.
+  /// Judges a turn. Each turn weighs the earlier ones by three fourths.
   void judge(std::size_t returned, std::size_t filled) noexcept {
     const auto fade = [](const std::atomic<std::size_t>& sum) {
       return sum.load(std::memory_order_relaxed) / 4 * 3;

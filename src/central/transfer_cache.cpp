@@ -51,7 +51,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   return taken;
 }
 
-/// Makes room for `count` objects at least.
+/// Makes room for at least `count` objects.
 /// \returns  false when out of memory
 [[gnu::noinline]] bool TransferCache::make_slots(std::size_t count) noexcept {
   const std::size_t wanted =
@@ -65,7 +65,7 @@ std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count
   return true;
 }
 
-/// From now on it has its own slots. What was in the others is moved before.
+/// Goes back to its own slots. The caller has moved the contents.
 void TransferCache::drop_others() noexcept {
   if (slots_ != own_slots_) metadata_.deallocate(slots_, slot_count_ * sizeof(void*));
   slots_ = own_slots_;
@@ -114,7 +114,7 @@ bool TransferCache::try_halve() noexcept {
   return true;
 }
 
-/// Gives back the slots of one that had grown, as soon as it is empty.
+/// Frees the slots of a cache that had grown, once it is empty.
 void TransferCache::drop_slots() noexcept {
   if (size() == 0 && capacity() == bounds_.first && slot_count_ > std::bit_ceil(bounds_.first))
     drop_others();

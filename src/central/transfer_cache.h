@@ -12,19 +12,20 @@
 
 namespace strata {
 
-/// A stack of objects of one class on their way from threads that free to threads that allocate:
-/// batches are copied in and out, without a look at the objects or their spans.
+/// A stack of free objects of one class, between threads that free and threads that allocate.
+/// Batches of addresses are copied in and out; neither the objects nor their spans are touched.
+/// Each lane of a CentralShard's class has one.
 ///
-/// Objects in it are free and hold memory, so it is bounded, and what stays there unneeded for an
-/// interval moves on to the spans (take_unneeded). It begins small. One that ran over, and then ran
-/// dry, was too small for what comes and goes: it may hold twice as much from then on.
+/// Its objects hold memory, so its capacity is bounded, and objects that were not needed for an
+/// interval move on to the spans (take_unneeded). It starts small. One that overflowed and later
+/// ran dry was too small for the traffic, and its capacity doubles.
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
-  /// For so many objects it needs no other memory, and their batches touch no other line.
+  /// So many objects fit inside it; their batches touch no other line.
   static constexpr std::size_t kOwnSlots = 4;
 
-  /// How many objects it may hold at first and at the most, below 2^31, and the bytes of each.
+  /// Its first and its largest capacity, in objects, below 2^31, and the bytes of an object.
   struct Bounds {
     std::uint32_t first;
     std::uint32_t most;
@@ -36,51 +37,49 @@ class TransferCache {
   TransferCache(const TransferCache&) = delete;
   TransferCache& operator=(const TransferCache&) = delete;
 
-  /// Moves up to `count` objects to end[-1], end[-2], …; never has it grow, and gives back the
-  /// slots of one that had grown once it is empty.
+  /// Moves up to `count` objects to end[-1], end[-2], …. Never raises the capacity. If the cache is
+  /// empty then and had grown, frees its slots.
   /// \returns  how many
   std::size_t remove(void** end, std::size_t count) noexcept;
 
-  /// What a thread got that does not wait for another one, since the spans serve as well.
+  /// The result of a call that does not wait, since the spans serve as well.
   struct Tried {
     std::size_t count;
     bool was_busy;  ///< another thread was at it: the count is 0
   };
-  /// Takes as many of the objects as there is room for, the last ones, without waiting.
-  /// \returns  how many; 0 if another thread is at it
+  /// Stores as many of the objects as there is room for, the last ones, without waiting.
+  /// \returns  how many; 0 if another thread holds the lock
   std::size_t try_insert(void* const* objects, std::size_t count) noexcept;
-  /// Moves up to `count` objects as remove() does, without waiting. One that had run over and is
-  /// empty now may hold twice as much from then on; its slots stay.
+  /// As remove(), without waiting. If the cache had overflowed and is empty now, doubles its
+  /// capacity; its slots stay.
   Tried try_remove(void** end, std::size_t count) noexcept;
-  /// As try_remove(), for one that does not need it: that it runs dry so says nothing of its size.
-  /// \returns  how many; 0 if another thread is at it
+  /// As try_remove(), for a caller without demand of its own: running dry this way says nothing
+  /// about the capacity.
+  /// \returns  how many; 0 if another thread holds the lock
   std::size_t try_take(void** end, std::size_t count) noexcept;
 
-  /// Moves up to `count` of the objects that were not needed since the last round to `out`. It may
-  /// hold so many fewer.
+  /// Moves up to `count` of the objects that were not needed since the last round to `out`, and
+  /// lowers the capacity by as many.
   /// \returns  How many; 0 ends the round.
   std::size_t take_unneeded(void** out, std::size_t count) noexcept;
 
-  /// It may hold what it might at first.
+  /// Resets the capacity to the first one.
   void shrink() noexcept;
-  /// It may hold half as many as it might until then, without waiting for a thread that is at it.
-  /// \returns  false if one is: it is in use
+  /// Halves the capacity, without waiting.
+  /// \returns  false if another thread holds the lock: the cache is in use
   bool try_halve() noexcept;
 
-  /// Has no objects any more.
+  /// Drops all objects.
   /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
-  /// Lets the tally know exactly what is in it.
   void tell_tally() noexcept;
 
-  /// How many are in it: a hint, without the lock.
+  /// Objects in it: a hint, without the lock.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return size() >= capacity(); }
-  /// A batch is about to come or go: the line of memory that it writes is fetched for that.
   void expect_batch() const noexcept { fetch_to_write(&size_); }
-  /// Bytes in it beyond what it might hold at first; 0 where it may hold no more now, too. A hint,
-  /// without the lock.
+  /// Bytes beyond the first capacity; 0 if the capacity has not grown. A hint, without the lock.
   std::size_t grown_bytes() const noexcept {
     if (capacity() == bounds_.first) return 0;
     const std::size_t now = size();
@@ -101,22 +100,22 @@ class TransferCache {
     capacity_.store(objects, std::memory_order_relaxed);
   }
 
-  // Chosen: what small ones hold is not worth a word that all threads share.
+  // Chosen: what small caches hold is not worth a write to a word that all threads share.
   static constexpr std::ptrdiff_t kSaidAbove = 512 * 1024;
-  // Chosen: a page of the kernel's, as far as it may hold so many.
+  // Chosen: one OS page of slots, if the cache may hold so many objects.
   static constexpr std::size_t kFirstSlots = 512;
 
-  // A line of memory that few batches write, and a part of the next one, which each of them writes.
+  // A line that few batches write, and a part of the next one, which every batch writes.
   MetadataArena& metadata_;
   IdleTally& tally_;
   const Bounds bounds_;
-  // [slot_count_]: its own, or others once it needs more.
+  // [slot_count_]: own_slots_, or allocated ones once it needs more.
   void** slots_ STRATA_GUARDED_BY(lock_) STRATA_PT_GUARDED_BY(lock_) = own_slots_;
   std::size_t slot_count_ STRATA_GUARDED_BY(lock_) = kOwnSlots;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // bytes that the tally knows
   std::atomic<std::size_t> capacity_;  // written under lock_; read without it as a hint (relaxed)
 
-  // The next line. What follows uses the lock's padding: all of it is to fit.
+  // The next line. The fields use the lock's padding, so that all of them fit.
   [[no_unique_address]] Lock lock_{LockRank::kCentral};
   bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;     // since it grew
   std::atomic<std::uint32_t> size_{0};                     // as capacity_
