@@ -9,8 +9,9 @@
 
 namespace strata {
 
-/// The regions of one mapping that are not in use yet. They come into use upwards or in an order
-/// that the caller draws: then the address of one region does not tell where the next one will lie.
+/// The regions of one chunk that are not in use yet. RegionSource owns them. They come into use
+/// upwards, or in an order that the caller draws, so that the address of one region does not tell
+/// where the next one will be.
 /// \threads  One at a time; the owner's lock guards it.
 class FreshRegions {
  public:
@@ -28,7 +29,8 @@ class FreshRegions {
   bool is_empty() const noexcept { return count_ == 0; }
   std::size_t bytes() const noexcept { return count_ * kRegionBytes; }
 
-  /// One of them: the lowest if `draw` is 0; if it is random, each with the same chance.
+  /// Chooses one of them: the lowest if `draw` is 0; if `draw` is random, each with equal
+  /// probability.
   /// \pre  not is_empty()
   char* choose(std::uint64_t draw) const noexcept {
     STRATA_DCHECK(count_ != 0);
@@ -44,7 +46,7 @@ class FreshRegions {
     return start_ + (word * 64 + static_cast<unsigned>(std::countr_zero(bits))) * kRegionBytes;
   }
 
-  /// The region is in use from now on.
+  /// Marks the region as in use.
   /// \pre  it is one of them
   void remove(const char* region) noexcept {
     const auto index = static_cast<std::size_t>(region - start_) / kRegionBytes;
@@ -53,7 +55,7 @@ class FreshRegions {
     --count_;
   }
 
-  /// Calls visit(char* region) for each of them, upwards, and has none any more.
+  /// Calls visit(char* region) for each of them, upwards, and drops them all.
   template <typename Visit>
   void give_up(Visit visit) noexcept {
     while (count_ != 0) {

@@ -10,18 +10,18 @@
 
 namespace strata {
 
-/// Where the regions of a page map lie: above everything that a program linked to fixed addresses,
-/// its brk heap and 32-bit-minded mappings use, below every mmap of the kernel's own choice, at a
-/// random place (docs/decisions/0001).
+/// Chooses where the regions of a page map lie: at a random place above everything that a program
+/// linked to fixed addresses, its brk heap and 32-bit-minded mappings use, and below every mmap of
+/// the kernel's own choice (docs/decisions/0001).
 struct HeapAddresses {
   static constexpr std::uintptr_t kGiB = std::uintptr_t{1} << 30;
-  // Where a kernel gives no low addresses, the map covers all that user space can have on x86-64
-  // and arm64 with 48-bit addresses. No region can be asked for at this one.
+  // Where the kernel gives no low addresses, the map covers all that user space can have on x86-64
+  // and on arm64 with 48-bit addresses. No region can be requested at this one.
   static constexpr std::uintptr_t kNone = std::uintptr_t{1} << 48;
 
-  // Chosen: how many addresses a map covers. The usual ones are what a heap needs that is asked
-  // where to lie; all of them take 5 GiB of addresses, and serve heaps whose pages the program
-  // places (docs/decisions/0014).
+  // Chosen: how many addresses a map covers. kUsual suffices for a heap that chooses its own place;
+  // kAll takes 5 GiB of addresses, and serves heaps whose pages the program places
+  // (docs/decisions/0014).
   static constexpr std::uintptr_t kUsual = 4096 * kGiB;
   static constexpr std::uintptr_t kAll = kNone;
 
@@ -63,7 +63,7 @@ struct HeapAddresses {
   // allow 512 GiB. Valgrind allows 128 GiB, and chooses where the place is beyond.
   static constexpr Map kMaps[] = {
       {kAll, 1u << 17}, {kUsual, 1u << 17}, {128 * kGiB, 1u << 15}, {kLeastLimit, 1u << 11}};
-  // Chosen: how small a part of such a process's address space the map has to be.
+  // Chosen: the largest share of such a process's address space that the map may take.
   static constexpr std::size_t kMapShare = 16;
   static constexpr std::uintptr_t kFirst = 8 * kGiB;
   static_assert(

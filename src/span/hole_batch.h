@@ -7,11 +7,11 @@
 
 namespace strata {
 
-/// Holes of spans on their way back to the kernel: OS pages that hold nothing but free objects.
-/// Those of several spans go by one system call.
+/// Collects holes of spans (OS pages that hold only free objects) and decommits those of several
+/// spans by one system call.
 ///
-/// Whoever adds a span holds the lock of its list until give_back(): none of its objects is claimed
-/// or released meanwhile.
+/// A CentralList that adds a span holds its lock until give_back(), so that no object of the span
+/// is claimed or released meanwhile.
 class HoleBatch {
  public:
   enum class Why : bool {
@@ -25,8 +25,8 @@ class HoleBatch {
   HoleBatch& operator=(const HoleBatch&) = delete;
   ~HoleBatch() { STRATA_DCHECK(range_count_ == 0); }
 
-  /// Adds all holes of a span, those that it had before included; what was added goes back now if
-  /// there is no room for more.
+  /// Adds all holes of a span, including those decommitted before. Decommits what was added so far
+  /// if there is no room for more.
   /// \returns  Bytes of the span's holes that are new.
   std::size_t add(Span& span) noexcept;
 

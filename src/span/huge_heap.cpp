@@ -57,7 +57,7 @@ void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
   return kept;
 }
 
-/// Whether a block may be so long. Nothing is given back for one that may not.
+/// Whether the limit allows so long a block. For one that it does not allow, nothing is given back.
 bool HugeHeap::is_allowed(std::size_t bytes) noexcept {
   MemoryLimit& limit = page_heap_.limit();
   if (limit.allows(bytes)) return true;
@@ -66,8 +66,8 @@ bool HugeHeap::is_allowed(std::size_t bytes) noexcept {
 }
 
 /// Has map() get `bytes` more from the kernel for a block of `whole` bytes, in exchange for idle
-/// memory: that goes back first under a hard limit, else when they are mapped, or after a refusal.
-/// A block that no machine has room for changes nothing.
+/// memory. Under a hard limit idle memory goes back first, otherwise after the mapping or a
+/// refusal. A block too large for any machine changes nothing.
 template <typename Map>
 void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_t exchanged,
                                 Map map) noexcept {
@@ -87,7 +87,7 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_
   return mapped;
 }
 
-/// A block of whole OS pages: of a range that was kept, if there is one, with what it lacks.
+/// Makes a block of whole OS pages: extends the kept range, if there is one, or maps anew.
 [[gnu::noinline]] HugeHeap::Block HugeHeap::extend_or_map(Range range, std::size_t rounded,
                                                           std::size_t alignment,
                                                           std::size_t exchanged) noexcept {
@@ -125,7 +125,7 @@ void HugeHeap::put_back(Range range) noexcept {
   if (evicted.address != 0) unmap(evicted);
 }
 
-/// \returns  the range that is to be unmapped for it, if there is one
+/// \returns  the range to unmap in its stead, if any
 HugeHeap::Range HugeHeap::keep(Range range) noexcept {
   kept_.add(range);
   return kept_.count() > KeptRanges::kMost ? kept_.take_oldest(~std::size_t{0}) : Range{};
@@ -144,9 +144,9 @@ bool HugeHeap::deallocate(void* p) noexcept {
   return true;
 }
 
-/// What is to go back for `more` bytes that a block of `bytes` asks of the kernel: as much. Where
-/// the program has had as much before, its blocks come and go, and what goes back is soon needed
-/// again: so from then on as many bytes more may be kept. Where there is a limit, none.
+/// How much is to go back when a block of `bytes` takes `more` bytes from the kernel: as much. But
+/// if the program has had as much live before, its blocks come and go, and returned memory is soon
+/// needed again; so from then on as many more bytes may be kept. Not under a limit.
 std::size_t HugeHeap::draw_exchange(std::size_t bytes, std::size_t more) noexcept {
   const std::size_t live = live_bytes_ + bytes;
   if (live > most_live_ || page_heap_.limit().is_any() || !pages_.is_divisible()) return more;
@@ -218,8 +218,8 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   return remap(p, old, {rounded, rounded}, exchanged);
 }
 
-/// Has a block keep its first `bytes`; the others are kept as if they had been freed.
-/// \returns  the range that is to be unmapped for that, if there is one
+/// Cuts a block down to `bytes`; the tail becomes a kept range.
+/// \returns  the range to unmap in its stead, if any
 HugeHeap::Range HugeHeap::keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept {
   const std::size_t tail = extent.bytes - bytes;
   extent = {bytes, bytes};
@@ -227,7 +227,7 @@ HugeHeap::Range HugeHeap::keep_tail(const void* p, Extent& extent, std::size_t b
   return keep({reinterpret_cast<std::uintptr_t>(p) + bytes, tail});
 }
 
-/// Gives a block as much of the kept range behind it as it lacks.
+/// Extends a block into the kept range behind it.
 /// \returns  false if there is no such range, or it is shorter
 bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept {
   const std::size_t more = bytes - extent.bytes;
@@ -238,8 +238,8 @@ bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) 
   return true;
 }
 
-/// Gives a live block another length.
-/// \returns  nullptr, and it stays as it was, if the kernel or the limit forbids it.
+/// Remaps a live block to another length.
+/// \returns  nullptr, with the block unchanged, if the kernel or the limit forbids it.
 void* HugeHeap::remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept {
   const auto move_it = [&]() noexcept { return move(p, old, now); };
   if (now.bytes > old.bytes)
@@ -306,7 +306,7 @@ std::size_t HugeHeap::release_untouched() noexcept {
   return released;
 }
 
-/// A range that is stuck, or a new mapping, with huge pages if it is large enough for them.
+/// Takes a stuck range or a new mapping, with huge pages if it is large enough for them.
 HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
                               std::size_t exchanged) noexcept {
   bool is_zero = true;
@@ -340,7 +340,7 @@ void HugeHeap::unmap(Range range) noexcept {
   if (!is_gone) stuck_.add(range);
 }
 
-/// Those that waited longest first, until some in a row are stuck still.
+/// Unmaps stuck ranges, the longest waiting first, until kMostInVain in a row fail.
 void HugeHeap::unmap_stuck() noexcept {
   for (int in_vain = 0; in_vain < kMostInVain;) {
     Range range{};
@@ -385,7 +385,7 @@ std::size_t HugeHeap::exchange_idle_for(std::size_t bytes, PageHeap::From from) 
   return released + page_heap_.decommit((bytes - released) / kPageBytes, from) * kPageBytes;
 }
 
-/// Unmaps kept ranges, those that waited longest first, until `max_bytes` are gone.
+/// Unmaps kept ranges, the longest waiting first, until `max_bytes` are gone.
 std::size_t HugeHeap::release(std::size_t max_bytes) noexcept {
   std::size_t released = 0;
   while (released < max_bytes) {

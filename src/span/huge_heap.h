@@ -14,21 +14,22 @@
 
 namespace strata {
 
-/// Blocks too large for a page run: each a mapping, known by its first address.
+/// Blocks too large for a page run: each is a mapping, known by its first address.
 ///
-/// Asking the kernel costs a page fault per OS page, so what is freed is kept for a while. Kept
-/// ranges merge with their neighbours and are split again; a request that none of them can hold has
-/// the largest one extended, which moves its pages and faults only what was missing. As much as a
-/// block takes anew goes back of what is kept or idle; where blocks come and go, a third of what
-/// was live at the most may stay. What was not needed during an interval is unmapped
-/// (release_unneeded). A source that is not divisible gets each block back as soon as it is freed.
-/// Live blocks and kept ranges are held, by the page heap's limit. Of a range that the kernel has
-/// no mapping left to cut out, the memory goes back but for a page, which is not counted; its
-/// addresses wait to be unmapped or used.
+/// The kernel charges a page fault per OS page, so freed mappings are kept for a while. Kept ranges
+/// merge with their neighbours and are split again. For a request that none can hold, the largest
+/// one is extended: its pages move, and only the missing ones fault. When a block takes new memory,
+/// as much kept or idle memory goes back; where blocks come and go, up to a third of the largest
+/// live size may stay. Ranges that were not needed for an interval are unmapped (release_unneeded).
+/// If the source is not divisible, each block is unmapped as soon as it is freed.
+///
+/// The page heap's limit counts live blocks and kept ranges as held. If the kernel has no mapping
+/// left to cut a range out (StuckRanges), all its memory but a page goes back; that page is not
+/// counted, and the addresses wait to be unmapped or used.
 ///
 /// Always: live_bytes is the sum of the live blocks in the table. (check_invariants)
-/// \threads  Any number at once; one lock. It is held while a live block is remapped, and by
-///           discard(); not during other system calls.
+/// \threads  Any number at once; one lock. discard() and the remapping of a live block hold it
+///           during system calls; nothing else does.
 class HugeHeap {
  public:
   struct Statistics {
@@ -48,7 +49,7 @@ class HugeHeap {
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 
-  /// Whether large blocks ask for huge pages. Before the first allocation.
+  /// Whether large blocks ask for huge pages. Call before the first allocation.
   void configure(bool huge_pages) noexcept { huge_pages_ = huge_pages; }
 
   /// \param alignment  a power of two.
@@ -56,9 +57,9 @@ class HugeHeap {
   /// \cost  system calls, unless a kept mapping fits.
   Block allocate(std::size_t bytes, std::size_t alignment) noexcept;
 
-  /// The same for a block that is likely to grow: at the front of the kept range with most room for
-  /// it, or behind what is left there to the block before, if that was placed like this, too.
-  /// \returns  nullptr if nothing kept is long enough, or the block too long to grow there
+  /// Allocates a block that is likely to grow: at the front of the kept range with most room. If
+  /// the block before that range was placed like this, a part of the range is left to it.
+  /// \returns  nullptr if no kept range is long enough, or the block is too long to grow there
   void* allocate_to_grow(std::size_t bytes) noexcept;
 
   /// \returns  False if no live block starts at `p`.
@@ -75,42 +76,42 @@ class HugeHeap {
   /// \cost  a hash probe under the lock
   std::size_t usable_bytes(const void* p) noexcept;
 
-  /// Makes the first bytes of a live block read as zero. Where more than a quarter of them holds no
-  /// memory, the rest goes back: to write the zeros would take memory that the program may never
-  /// touch. So does all of a very long block.
+  /// Makes the first bytes of a live block read as zero. If more than a quarter of them holds no
+  /// memory, decommits the rest instead of writing zeros, which would take memory that the program
+  /// may never touch. Decommits all of a very long block.
   /// \cost  a system call for each 4096 OS pages, as far as it asks, and two
   void clear(void* p, std::size_t bytes) noexcept;
 
-  /// Resizes: into the kept range behind the block, if that is long enough; otherwise by remapping,
-  /// which moves contents without copying them. Where nothing is limited, a block that is remapped
-  /// to grow by less than an eighth gets an eighth more, for its next steps: what it does not touch
-  /// counts as held, and takes no memory. What it shrinks by is kept, if it is worth it and the
-  /// source divisible. Less than that stays with the block where nothing is limited; otherwise it
-  /// goes back.
+  /// Resizes a block. It grows into the kept range behind it if that is long enough; otherwise it
+  /// is remapped, which moves contents without copying. If no limit is set, a block that is
+  /// remapped to grow by less than an eighth gets an eighth more for its next steps: the untouched
+  /// part counts as held but takes no memory. A shrinking block's tail is kept if it is large
+  /// enough and the source divisible. A smaller tail stays with the block if no limit is set, and
+  /// goes back otherwise.
   /// \pre      p is live
-  /// \returns  The new address; nullptr, with the block as it was, when out of memory and where the
-  ///           kernel keeps it as two mappings, which it does not move.
+  /// \returns  The new address. nullptr, with the block unchanged, when out of memory, or if the
+  ///           kernel keeps the block as two mappings, which it does not move.
   void* reallocate(void* p, std::size_t bytes) noexcept;
 
-  /// Unmaps what was kept and not needed since the last call.
+  /// Unmaps kept ranges that were not needed since the last call.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Unmaps all that is kept.
+  /// Unmaps all kept ranges.
   /// \returns  bytes
   std::size_t release_all() noexcept;
 
-  /// Unmaps what is kept and has hardly been touched: it takes addresses, and next to no memory.
+  /// Unmaps kept ranges that were hardly touched: they take addresses, and next to no memory.
   /// \returns  bytes
   /// \cost     up to six system calls for each kept range, two for one that was in use
   std::size_t release_untouched() noexcept;
 
-  /// Releases as many idle bytes as are held more than before, or are about to be, or all there
-  /// are: what is kept, then pages of the page heap.
+  /// Releases up to `bytes` of idle memory in exchange for growth, past or imminent: kept ranges
+  /// first, then pages of the page heap.
   /// \returns  bytes
   /// \cost     two loads where nothing is idle; a system call for each range and run of pages
   std::size_t exchange_idle_for(std::size_t bytes, PageHeap::From from) noexcept;
 
-  /// Unmaps all that is live or kept. It can be used again.
+  /// Unmaps all live blocks and kept ranges. The heap can be used again.
   /// \threads  no other thread uses it at the same time
   void discard() noexcept;
 
@@ -133,29 +134,29 @@ class HugeHeap {
   static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-  // Chosen: as large a part of itself as a block of a size class may have in vain.
+  // Chosen: the part of itself that a block of a size class may waste.
   static constexpr std::size_t kHeadroomPart = 8;
 
-  // Chosen: blocks of one to two times a size that come and go at random fit what this leaves free,
-  // and vectors that double have room for the next one (docs/decisions/0003).
+  // Chosen: blocks of one to two times a size that come and go at random fit the slack, and vectors
+  // that double have room for the next step (docs/decisions/0003).
   static constexpr std::size_t kSlackPart = 3;
   // Chosen: where blocks of less than 1 MiB come and go, too, as many pages are idle.
   static constexpr std::size_t kIdlePart = 2;
 
-  // Chosen: a block that has grown into another of the kernel's mappings is copied when it has to
-  // move, which takes some milliseconds then. A longer one is remapped as long as it can be.
+  // Chosen: a block that has grown into another mapping has to be copied if it moves, which takes
+  // some milliseconds at this size. A longer one is remapped while that is possible.
   static constexpr std::size_t kMostGrownIntoKept = std::size_t{32} << 20;
   // Chosen: the smallest tail that is worth a place among the kept ranges.
   static constexpr std::size_t kLeastTail = std::size_t{64} << 10;
 
-  // Chosen: release_untouched() looks at so many ranges at the most, with system calls for each.
+  // Chosen: release_untouched() examines at most so many ranges, with system calls for each.
   static constexpr std::size_t kMostLooks = 128;
 
-  // Chosen: clear() asks what holds memory up to here, in a hundredth of the time that writing
-  // zeroes takes.
+  // Chosen: up to here clear() asks which pages hold memory, in a hundredth of the time that
+  // writing zeros takes.
   static constexpr std::size_t kMostAsked = std::size_t{1} << 30;
 
-  // Chosen: so many stuck ranges in a row are tried in vain.
+  // Chosen: after so many failures in a row, no more stuck ranges are tried.
   static constexpr int kMostInVain = 8;
 
   // Chosen: a second free mostly follows soon.
@@ -191,12 +192,12 @@ class HugeHeap {
   AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t most_live_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
-  // How far live blocks and kept ranges together may exceed that.
+  // By how much live blocks and kept ranges together may exceed most_live_.
   std::size_t slack_ STRATA_GUARDED_BY(lock_) = 0;
   KeptRanges kept_ STRATA_GUARDED_BY(lock_);
   StuckRanges stuck_ STRATA_GUARDED_BY(lock_);
   std::size_t unmapped_bytes_ STRATA_GUARDED_BY(lock_) = 0;
-  // Where the blocks that were freed last began, in a ring.
+  // The first addresses of the blocks freed last, in a ring.
   const void* freed_[kRemembered] STRATA_GUARDED_BY(lock_) = {};
   std::size_t frees_ STRATA_GUARDED_BY(lock_) = 0;
 };

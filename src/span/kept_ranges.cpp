@@ -78,8 +78,8 @@ bool KeptRanges::take_roomiest(std::size_t bytes, Range& out) noexcept {
   return true;
 }
 
-/// Cuts a range in two behind its first bytes. The two touch until the caller has taken the front
-/// of the second one.
+/// Splits a range behind its first `bytes`. The two parts touch until the caller has taken the
+/// front of the second one.
 /// \pre      count() < kMost
 /// \returns  the second one
 KeptRanges::Kept* KeptRanges::split(Kept& range, std::size_t bytes) noexcept {

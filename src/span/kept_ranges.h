@@ -8,7 +8,7 @@
 
 namespace strata {
 
-/// Freed mappings that wait to be used again, merged with their neighbours.
+/// Freed mappings that wait for reuse, merged with their neighbours. HugeHeap owns them.
 /// Always: in address order, disjoint, and no two of them touch. (check_invariants)
 /// \threads  One at a time, under its owner's lock, apart from bytes().
 class KeptRanges {
@@ -17,13 +17,13 @@ class KeptRanges {
     std::uintptr_t address;  ///< 0: none
     std::size_t bytes;
   };
-  // Chosen: to search more than this would take longer than a few page faults do. Where some
-  // hundred blocks come and go, as many ranges lie between them.
+  // Chosen: searching more would take longer than a few page faults. Where some hundred blocks come
+  // and go, as many ranges lie between them.
   static constexpr std::size_t kMost = 1024;
 
   explicit constexpr KeptRanges(MetadataArena& metadata) noexcept : metadata_(metadata) {}
 
-  /// Before the first range: most programs have none, and go without the room for them.
+  /// Allocates the array; call before the first range. Most programs never need it.
   /// \returns  False when out of memory; it can be tried again.
   bool make_room() noexcept;
 
@@ -31,39 +31,40 @@ class KeptRanges {
   /// A hint to threads that do not hold the owner's lock.
   std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
-  /// Puts a range in its place by address, merged with its neighbours.
+  /// Adds a range, merged with its neighbours.
   /// \pre  make_room(); count() <= kMost; a caller that makes it one more takes the oldest off
   void add(Range range) noexcept;
-  /// The range at a place by address.
+  /// The range at index `place` in address order.
   /// \pre  place < count()
   Range at(std::size_t place) const noexcept {
     return {ranges_[place].address, ranges_[place].bytes};
   }
-  /// Takes this range.
-  /// \returns  false if it is not one of them, as it is
+  /// Takes exactly this range.
+  /// \returns  false if it is not one of them
   bool take(Range range) noexcept;
   /// Takes the front of the tightest range that holds an aligned block.
   bool take_fitting(std::size_t bytes, std::size_t alignment, Range& out) noexcept;
-  /// Takes a block of OS pages from the range with most room to grow. If the block before that was
-  /// taken like this, a part of the range is left to it, as long as the rest is long enough.
+  /// Takes a block of OS pages from the range with most room to grow. If the block before that
+  /// range was taken like this, leaves a part of it to that block, as long as the rest is long
+  /// enough.
   /// \returns  false if no range is long enough
   bool take_roomiest(std::size_t bytes, Range& out) noexcept;
-  /// Takes the front of the range that begins at an address.
+  /// Takes the front of the range that begins at `front`.
   /// \returns  false if there is none, or it has fewer bytes
   bool take_front(Range front) noexcept;
-  /// No block that may grow ends at the address any more: nothing there is left to it.
+  /// Records that no block that may grow ends at the address any more.
   void leave_nothing_at(std::uintptr_t address) noexcept;
   /// Takes the largest range, to be extended to `bytes`, unless it is too small for that.
   bool take_extendable(std::size_t bytes, Range& out) noexcept;
-  /// Takes up to `most_bytes` off the end of the range that waited longest.
+  /// Takes up to `most_bytes` off the end of the longest-waiting range.
   /// \pre  count() != 0
   Range take_oldest(std::size_t most_bytes) noexcept;
 
-  /// Bytes that were kept all the time since the last call.
+  /// The least number of bytes kept since the last call; starts a new interval.
   std::size_t draw_unneeded() noexcept;
 
-  /// Whether a byte of the range is kept, whether a part of the range at an address is left to the
-  /// block before it, and of how many ranges one is: for checks.
+  /// For checks: whether a byte of the range is kept, whether a part of the range at an address is
+  /// left to the block before it, and for how many ranges that is so.
   bool overlaps(Range range) const noexcept;
   bool leaves_some_at(std::uintptr_t address) const noexcept;
   std::size_t count_left() const noexcept;
@@ -73,18 +74,18 @@ class KeptRanges {
   struct Kept {
     std::uintptr_t address;
     std::size_t bytes;
-    std::uint64_t added_at;   // by the count of additions: which range has waited longest
-    bool is_behind_a_grower;  // a block of take_roomiest()'s ends where it begins
+    std::uint64_t added_at;   // the count of additions then: which range waits longest
+    bool is_behind_a_grower;  // it begins where a take_roomiest() block ends
     std::uintptr_t end() const noexcept { return address + bytes; }
     std::size_t room() const noexcept {
       return is_behind_a_grower ? bytes - bytes / kGrowersPart : bytes;
     }
   };
 
-  // Chosen: of buffers that grow by turns the one before needs less than the one that begins. With
-  // a half, those that grow one after the other took up to 1.4 times as long (docs/decisions/0003).
+  // Chosen: of buffers that grow by turns, the earlier one needs less than the new one. With a
+  // half, buffers that grow one after the other took up to 1.4 times as long (docs/decisions/0003).
   static constexpr std::size_t kGrowersPart = 3;
-  // Chosen: a range below this share of a request is not worth being moved.
+  // Chosen: a range below this share of a request is not worth moving.
   static constexpr std::size_t kExtendShare = 4;
 
   template <typename Measure>

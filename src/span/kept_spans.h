@@ -11,13 +11,13 @@
 
 namespace strata {
 
-/// Free spans that stay as they are, since programs often ask next for as many pages as they have
-/// freed last.
+/// Freed large spans that stay whole, since programs often ask next for as many pages as they freed
+/// last. A PageShard owns them.
 /// Always: bit n of sizes_ is set while there is one of n pages. (check_invariants)
 /// \threads  One at a time, under its owner's lock, apart from has().
 class KeptSpans {
  public:
-  /// Whether there is one of so many pages: without the owner's lock a hint.
+  /// Whether it has one of so many pages: a hint without the owner's lock.
   bool has(unsigned page_count) const noexcept { return (sizes() >> page_count & 1) != 0; }
   bool is_empty() const noexcept { return sizes() == 0; }
   std::size_t count() const noexcept { return count_; }
@@ -35,7 +35,7 @@ class KeptSpans {
     ++count_;
   }
 
-  /// The one of so many pages that was added last.
+  /// Takes the span of so many pages that was added last.
   /// \returns  nullptr if there is none
   Span* take(unsigned page_count) noexcept {
     auto& spans = by_pages_[page_count];
@@ -44,7 +44,7 @@ class KeptSpans {
     return span;
   }
 
-  /// Of those of the fewest pages, the one that was added first.
+  /// Takes, among the spans with the fewest pages, the one added first.
   /// \returns  nullptr if there is none at all
   Span* take_any() noexcept {
     if (is_empty()) return nullptr;

@@ -12,19 +12,18 @@
 
 namespace strata {
 
-/// What is known of a small object at any time, for frees that are verified at once: one byte.
+/// The state of each small object, one byte, with which frees are verified at once.
 ///   kNever  not handed out since its span was made
 ///   kFreed  the program has freed it: it is in a cache, or back in its span
 ///   live    a multiple of 16; which one follows from the object's address
 ///
-/// A span has its bytes in the bookkeeping, one for every slot of 2^n bytes, where 2^n is the
-/// largest power of two that is no larger than an object, and at most kMostSlotBytes: no two
-/// objects begin in the same slot. The value of a live object names the place in its slot where it
-/// begins, so one comparison refuses an object that is not live and a pointer that is not its
-/// start, without a division.
-/// \threads  A byte is its object's owner's, as the object is: plain stores by whoever allocates or
-///           frees it. Only a program that frees an object in two threads at the very same moment
-///           makes two threads write one byte; then neither may notice. relaxed for that reason.
+/// A span's bytes are in the bookkeeping, one per slot of 2^n bytes, where 2^n is the largest power
+/// of two that is no larger than an object, and at most kMostSlotBytes: no two objects begin in the
+/// same slot. The value of a live object is its place in its slot, so one comparison, without a
+/// division, refuses both an object that is not live and a pointer that is not its start.
+/// \threads  A byte belongs to its object's owner, like the object: whoever allocates or frees it
+///           uses plain stores. Two threads write one byte only if the program frees an object in
+///           both at the very same moment; then neither may notice. relaxed for that reason.
 class ObjectStates {
  public:
   using State = std::atomic<std::uint8_t>;
@@ -39,8 +38,8 @@ class ObjectStates {
     return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(p));
   }
 
-  /// A tolerated race, as the class says. A plain load is one instruction with the comparison, an
-  /// atomic one is two.
+  /// A tolerated race (see the class). With a plain load the comparison is one instruction, with an
+  /// atomic one two.
   static bool is_live(const State& state, const void* p) noexcept {
 #ifdef __SANITIZE_THREAD__
     return state.load(std::memory_order_relaxed) == live_at(p);
@@ -49,13 +48,13 @@ class ObjectStates {
 #endif
   }
 
-  /// Where the states of a page's objects are, in one word for all pages of a span: the byte that
-  /// the slot at address 0 would have, and in the low bits by how much an address is shifted to be
-  /// the number of its slot.
+  /// Where the states of a page's objects are; one word, equal for all pages of a span: the address
+  /// of the byte that the slot at address 0 would have, with the shift from an address to its
+  /// slot's number in the low bits.
   using Place = std::uintptr_t;
   static constexpr Place kNoPlace = 0;
 
-  /// The place of objects that have no states while some threads still look: one byte for them all,
+  /// The place of objects without states while some threads still look: one byte for all of them,
   /// whatever their addresses, which says nothing.
   static Place nowhere() noexcept {
     return reinterpret_cast<std::uintptr_t>(&g_nowhere) | kShiftBits;
@@ -79,7 +78,7 @@ class ObjectStates {
   }
 
  private:
-  // The most that the values of a byte that are multiples of 16 tell apart.
+  // The multiples of 16 among a byte's values tell no more places apart.
   static constexpr std::size_t kMostSlotBytes = 256;
   static constexpr Place kShiftBits = 63;  // by more no word is shifted
   static_assert(kPageBytes / kMostSlotBytes % (kShiftBits + 1) == 0 &&
@@ -87,7 +86,7 @@ class ObjectStates {
                 "the low bits of a place are free for the shift");
   static_assert(SizeClassMap::kGrain > kNever, "no live object has the state of one that is not");
 
-  // A cache line of its own: threads that still look may write it.
+  // A cache line of its own, since threads that still look may write it.
   alignas(kShiftBits + 1) static State g_nowhere;
 
   static constexpr auto kSlotShifts = [] {

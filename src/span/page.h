@@ -32,25 +32,25 @@ constexpr PageMask page_range(unsigned first, unsigned count) noexcept {
   return (~PageMask{0} >> (kPagesPerRegion - count)) << first;
 }
 
-/// What comes back was in use until now, or lay idle since the scavenger's last round.
+/// Whether returned memory was in use until now, or idle since the scavenger's last round.
 enum class Was : bool { kInUse, kIdle };
 
-// std::popcount() is a call where the processor is not known to have an instruction for it.
+// std::popcount() is a function call unless the processor is known to have the instruction.
 constexpr unsigned count_pages(PageMask mask) noexcept { return detail::popcount(mask); }
 
 /// The number of a heap whose pages are in a page map that it may share with others.
 using HeapNumber = std::uint16_t;
 
-/// What a span is used for, in one word to compare: the heap that it belongs to, its class, 0 for a
-/// large one, and whether its objects are watched.
+/// What a span is used for, as one comparable word: the heap it belongs to, its class (0 if large),
+/// and whether its objects are watched.
 constexpr std::uint32_t span_use(HeapNumber owner, unsigned size_class,
                                  bool is_watched = false) noexcept {
   return std::uint32_t{is_watched} << 24 | std::uint32_t{owner} << 8 | size_class;
 }
 
-/// The address of a free object, as bins, transfer caches and batches hold it: its lowest bit is
-/// set while the object is fresh, that is, reads as zero because it was never handed out. Only
-/// classes that Span::tracks_fresh() have such a mark; no program ever sees it.
+/// The address of a free object, as bins, transfer caches and batches hold it. Its lowest bit is
+/// set while the object is fresh: it reads as zero because it was never handed out. Only classes
+/// that Span::tracks_fresh() have this mark; no program ever sees it.
 class FreeObject {
  public:
   explicit FreeObject(void* marked) noexcept : bits_(reinterpret_cast<std::uintptr_t>(marked)) {}
@@ -83,31 +83,31 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   // Chosen: the smallest OS page; below it, memory is touched anyway.
   static constexpr std::size_t kFreshFromBytes = 4096;
 
-  // What an object that comes back to its span is looked up by lies in one line of memory: after a
-  // batch in no order these lines, and those of the bitmaps, are most of what the processor reads.
+  // The fields that a returned object is looked up by share one cache line: after a batch in no
+  // order, these lines and those of the bitmaps are most of what the processor reads.
 
-  /// The shard of Central that serves its objects. Written under the locks of both lists, the one
-  /// that it leaves and the one that it joins.
+  /// The Central shard that serves its objects. Written under both lists' locks: of the one that it
+  /// leaves and the one that it joins.
   std::uint8_t shard;
   std::uint8_t place;  ///< which of the CentralList's lists it is in
-  std::uint8_t turn;   ///< of that list, the one in which it was put there
+  std::uint8_t turn;   ///< the list's turn in which it was put there
   std::uint32_t use;   ///< span_use() of what it is now
   char* start;
   std::uint64_t* free_bits;  ///< bitmap_words() words; written under the CentralList's lock only
   std::uint32_t object_count;
   std::uint32_t free_count;
-  std::uint32_t relist_at;  ///< with so many free objects it belongs to another of these lists
-  /// No bit is set in the words below it, but for those below first_object.
+  std::uint32_t relist_at;  ///< with so many free objects it belongs in another list
+  /// No word below it has a set bit, except for objects below first_object.
   std::uint32_t first_word;
   std::uint32_t object_bytes;
   std::uint32_t reciprocal;  ///< ceil(2^32 / object_bytes): an object's index without a division
 
   std::uint64_t* records;   ///< one word for each object, for what watches or checks it; or null
-  std::uint32_t seen_free;  ///< free objects that nobody needed when decommit_holes() looked last
+  std::uint32_t seen_free;  ///< free objects not needed when decommit_holes() looked last
   /// Objects that were free when its holes were decommitted, and have been free since.
   std::uint32_t decommitted_free;
   std::uint32_t hole_bytes;             ///< decommitted, and certainly not touched since
-  std::uint32_t hole_bytes_for_growth;  ///< of these, what went back as the heap grew
+  std::uint32_t hole_bytes_for_growth;  ///< the part that went back because the heap grew
   /// Bit i: object i reads as zero, since it was never handed out (tracks_fresh).
   std::uint32_t fresh_objects;
   /// Where the first claim began: the objects below it come last, or first for claims from the
@@ -117,16 +117,16 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   std::uint8_t first_page;  ///< within the region
   std::uint8_t page_count;
   bool is_zero;               ///< the pages had never been used since the kernel cleared them
-  bool is_homeward;           ///< what is freed of it passes by the bins of its class
-  bool has_left_holes;        ///< the kernel left some where they were, of memory that was locked
+  bool is_homeward;           ///< its freed objects bypass the bins of their class
+  bool has_left_holes;        ///< the kernel refused some, of locked memory
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 
-  /// Objects so large that clearing one costs more than knowing that it need not be cleared.
+  /// Whether clearing an object costs more than tracking that it need not be cleared.
   static constexpr bool tracks_fresh(std::size_t object_bytes) noexcept {
     return object_bytes >= kFreshFromBytes;
   }
 
-  /// The object at `p` leaves the span: if it is fresh, its mark says so from now on.
+  /// Takes the object at `p` out of the span, and marks it if it is fresh.
   /// \threads  under the CentralList's lock
   void* take_fresh(void* p) noexcept {
     const std::uint32_t bit = std::uint32_t{1} << index_of(p);
@@ -141,7 +141,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
     return std::size_t{free_count - decommitted_free} * object_bytes;
   }
   std::size_t bitmap_words() const noexcept { return (object_count + 63) / 64; }
-  /// The free objects of a word that claims may take, as long as they have not come to its end.
+  /// The free objects of a word that claims may take before they wrap around.
   std::uint64_t claimable(std::uint32_t word) const noexcept {
     const std::uint64_t below = (std::uint64_t{1} << first_object % 64) - 1;
     return word == first_object / 64u ? free_bits[word] & ~below : free_bits[word];
@@ -179,10 +179,10 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   /// A part of a huge one was decommitted: the kernel was asked for small pages again.
   bool is_split;
   bool awaits_touch;  ///< nobody has measured how long its first touch takes
-  /// The PageShard that it is of. Written under the locks of both, the one that it leaves and the
-  /// one that it joins, and only while it is free. Read by who has a span of it.
+  /// The PageShard that owns it. Written under both shards' locks (of the one that it leaves and
+  /// the one that it joins), and only while it is free. Read by whoever has a span of it.
   std::atomic<std::uint8_t> shard;
-  // What a free of large objects reads, whoever has them: a line that is written seldom.
+  // What a free of large objects reads, in any thread: a line that is written seldom.
   alignas(detail::kCacheLineBytes) char* start;
   std::uint8_t head_of_page[kPagesPerRegion];
   std::uint16_t owner;          ///< the number of its page heap
@@ -190,8 +190,8 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   /// For each page of a span whose objects have states, where they are (ObjectStates::Place).
   std::atomic<std::uintptr_t> states_of_page[kPagesPerRegion];
 
-  /// So many pages from `first` on belong to the span that begins at page `head`, or to none.
-  /// Stores that overlap: these are too few for memset().
+  /// Enters `count` pages from `first` on as the span's that begins at page `head`, or as no
+  /// span's. Uses overlapping stores: too few pages for memset().
   void set_heads(unsigned first, unsigned count, unsigned head) noexcept {
     const std::uint64_t heads = head * 0x0101010101010101u;
     std::uint8_t* const at = head_of_page + first;
@@ -208,7 +208,7 @@ struct Region : ListLink<RunListTag>, ListLink<DirtyListTag> {
   }
   PageMask idle_pages() const noexcept { return free_pages & dirty_pages; }
   bool is_free() const noexcept { return free_pages == ~PageMask{0}; }
-  /// Where one page of it holds memory, all of them do.
+  /// Whether one page that holds memory implies that all do.
   bool is_backed_whole() const noexcept { return is_huge && !is_split; }
 };
 

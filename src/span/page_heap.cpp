@@ -33,9 +33,9 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   return taken.span;
 }
 
-/// Before more is held than was, idle pages of any shard are used. Clean ones of the own shard come
-/// sooner for a block whose shard may grow, and where other threads are at the idle ones and
-/// busy_others() says so.
+/// Allocates when the own shard has no such pages. Idle pages of any shard come before the heap
+/// holds more. Clean pages of the own shard come sooner for a block whose shard may grow
+/// (may_grow), and where other threads hold the idle ones and busy_others() says so.
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
                                                                         PageShard& own,
                                                                         PagePlace& place) noexcept {
@@ -67,8 +67,8 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   return taken;
 }
 
-/// Whether a block may have so many clean pages of the shard although others have idle ones: if its
-/// threads have often been with others, and few are idle.
+/// Whether a block may have so many clean pages of its shard although others have idle ones: if the
+/// shard's threads often got pages of others, and few pages are idle.
 bool PageHeap::may_grow(const PageShard& own, unsigned page_count) const noexcept {
   return own.can_pay_for(page_count) && pays_for_pages() &&
          idle_pages() < used_pages() / kMostIdleShare;
@@ -92,9 +92,9 @@ Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept
   return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, own, &place) : taken;
 }
 
-/// What the other shards have, one after the other; a region that one of them gives is the thread's
-/// own.
-/// \param idle  with fewer idle pages than so many a shard has nothing of use
+/// Takes from the other shards, one after the other. A region that one of them gives becomes the
+/// thread's shard's own.
+/// \param idle  skips shards with fewer idle pages
 template <typename Take>
 PageShard::Taken PageHeap::take_from_others(PageShard& own, std::size_t idle, Busy busy,
                                             Take take) noexcept {
@@ -126,13 +126,13 @@ inline void PageHeap::look_after(const PageShard::Taken& taken, PagePlace& place
     move_on(place);
 }
 
-/// Each goes to another shard, as far as there are some, so that they soon have as many threads.
+/// Moves the thread to the next shard in turn, so that shards soon have equally many threads.
 void PageHeap::move_on(PagePlace& place) noexcept {
   place.move_to(next_.fetch_add(1, std::memory_order_relaxed) % most_);
   make_shard_for(place);
 }
 
-/// \returns  the first shard if there can be none
+/// \returns  the first shard if none can be made
 PageShard& PageHeap::make_shard_for(const PagePlace& place) noexcept {
   const unsigned index = place.shard() % most_;
   if (index < shard_count()) return *shards_[index];
@@ -148,9 +148,9 @@ PageShard& PageHeap::make_shard_for(const PagePlace& place) noexcept {
   return *shards_[index];
 }
 
-/// Has the kernel back a region by a huge page, unless another thread did, and sees how long that
-/// takes.
-/// \pre  the span is of that region, and nobody else's
+/// Has the kernel back a region by a huge page, unless another thread did, and measures how long
+/// that takes.
+/// \pre  the span lies in that region, and is the caller's
 [[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
   const std::uint64_t ns = source_.pages().touch(span.start);
   Region& region = region_of(span);

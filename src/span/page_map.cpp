@@ -9,7 +9,7 @@ namespace strata {
 namespace {
 
 // Chosen: entries are opened for so many addresses at once, 64 KiB of one table and 16 KiB of the
-// other: most heaps need no second call.
+// other; most heaps need no second call.
 constexpr std::uintptr_t kOpenedAtOnce = std::uintptr_t{4} << 30;
 
 /// Commits the OS pages of table[first] to table[last - 1]. `table` starts an OS page.

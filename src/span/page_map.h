@@ -15,21 +15,22 @@ namespace strata {
 
 class HeapNames;
 
-/// Answers for any address, without a lock, what is there: the size class of its page, and its
-/// region. "Not mine" is an answer for every address there is, aligned or not, mapped or not.
+/// Tells for any address, without a lock, the size class of its page and its region. "Not mine" is
+/// an answer for every address there is, aligned or not, mapped or not. The malloc has one; all
+/// user heaps share another.
 ///
-/// One byte per page and one pointer per region, flat over the addresses from 0 to a limit. The
-/// heap keeps to low addresses (PageHeap places its regions), so that the tables stay small: 80 MiB
-/// of address space for 4 TiB of heap, of which a program touches one OS page or two. Where the
+/// The tables are flat, from address 0 to a limit: one byte per page and one pointer per region.
+/// They stay small because the heap keeps to low addresses (PageHeap places its regions): 80 MiB of
+/// address space for 4 TiB of heap, of which a program touches one or two OS pages. Where the
 /// kernel gives no low addresses (a sanitizer's shadow is there) the tables cover everything.
 ///
-/// The tables can be read all over and written only where open() was called: so a kernel that
-/// counts what could be written counts little, and never backs them with huge pages. They lie one
-/// after the other, between pages that nobody can write.
+/// The tables are readable everywhere, but writable only where open() was called: a kernel that
+/// counts writable memory counts little, and never backs them with huge pages. They lie one after
+/// the other, between inaccessible pages.
 ///
-/// \threads  Lookups at any time. set_… are calls of the owner of the pages, under its lock;
-///           another thread gets an address only through the program's own synchronization, which
-///           orders the entry before the lookup: relaxed accesses suffice.
+/// \threads  Lookups at any time. The owner of the pages calls set_…() under its lock. Another
+///           thread gets an address only through the program's own synchronization, which orders
+///           the entry before the lookup: relaxed accesses suffice.
 class PageMap {
  public:
   constexpr PageMap() noexcept = default;
@@ -37,26 +38,26 @@ class PageMap {
   PageMap& operator=(const PageMap&) = delete;
 
   /// Reserves tables for the addresses below `limit`, a multiple of kRegionBytes, from a source
-  /// that outlives this.
+  /// that outlives the map.
   /// \pre      no address is ours, and no entry of a page was ever set
   /// \returns  False when out of memory.
   bool cover(std::uintptr_t limit, os::PageSource& pages) noexcept;
 
-  /// No address is ours then. The tables stay, for the next cover(): another thread may be looking
-  /// into them.
+  /// From now on no address is ours. The tables stay for the next cover(): another thread may be
+  /// reading them.
   void uncover() noexcept;
-  /// The same, and unmaps them.
+  /// Does so, and unmaps the tables.
   void discard(os::PageSource& pages) noexcept;
 
   /// Commits the entries of these addresses, for set_region() and set_class().
   /// \returns  False when out of memory, or beyond the limit.
   /// \threads  any: several heaps may share the map
-  /// \cost     Two system calls, unless earlier calls opened them, too, and no other addresses.
+  /// \cost     Two system calls; none if the addresses opened last include these.
   bool open(const void* start, std::size_t bytes) noexcept;
 
   Lock& lock() noexcept { return opening_; }  ///< for fork
 
-  /// What names the heaps that share the map, or exist beside it; nullptr if nothing does.
+  /// Names the heaps that share the map, or exist beside it; nullptr if there is none.
   HeapNames* names() const noexcept { return names_.load(std::memory_order_acquire); }
   void set_names(HeapNames* names) noexcept { names_.store(names, std::memory_order_release); }
 
@@ -64,7 +65,7 @@ class PageMap {
     return static_cast<std::uintptr_t>(page_limit_) << kPageShift;
   }
 
-  /// Address space of the tables, of which only what is used holds memory.
+  /// Address space of the tables; only used parts hold memory.
   std::size_t reserved_bytes() const noexcept { return reserved_bytes_; }
 
   /// The size class of the span that `p` points into; 0 if p is not aligned to 16, not in a small
@@ -113,7 +114,7 @@ class PageMap {
     return (states + index % kPagesPerRegion)->load(std::memory_order_relaxed);
   }
 
-  /// Whether an object starts at `p`, on a page of a class.
+  /// Whether an object of the class starts at `p`.
   /// \pre  as span_of()
   bool is_object(const void* p, std::size_t size_class) const noexcept {
     const Span* const span = span_of(p);
@@ -127,7 +128,7 @@ class PageMap {
         .store(region, std::memory_order_relaxed);
   }
 
-  /// The region's addresses belong to no heap from now on.
+  /// Clears the region's entries: its addresses belong to no heap from now on.
   void forget_region(const void* start) noexcept {
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(start) >> kPageShift;
     for (unsigned i = 0; i < kPagesPerRegion; ++i)
@@ -144,7 +145,7 @@ class PageMap {
   }
 
  private:
-  /// The addresses opened last, with those opened before that they touch.
+  /// The addresses opened last, merged with earlier ones that they touch.
   struct Opened {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
@@ -153,10 +154,10 @@ class PageMap {
     return std::atomic_ref<Region*>(regions_[index]).load(std::memory_order_relaxed);
   }
 
-  // Threads look while a heap begins, which may cover other addresses in its second try. The limit
-  // is stored last, and who has seen an earlier one reads zeroes in either tables. Accepted: read
-  // plainly, since atomic loads take an instruction more in each free; a processor that reorders
-  // loads could read far into smaller tables then.
+  // Threads look up addresses while a heap begins, which may cover other addresses in its second
+  // try. The limit is stored last, and a thread that has seen an earlier one reads zeros in either
+  // table. Accepted: plain reads, since atomic loads take an instruction more in each free; a
+  // processor that reorders loads could then read far into smaller tables.
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;         // [page_limit_]
   Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]

@@ -4,14 +4,15 @@
 
 namespace strata {
 
-/// Which shard of a page heap gives pages.
+/// Which shard of a page heap serves a thread, or a Central shard's spans.
 /// \threads  its user's
 class PagePlace {
  public:
-  /// A thread's. It begins at the first one, and moves on once the thread has met others there.
+  /// A thread's place. It begins at the first shard, and moves on once the thread has met others
+  /// there.
   constexpr PagePlace() noexcept = default;
-  /// One for spans of objects, which stays at that one, or another if there are fewer. While the
-  /// heap is small, it grows rather than that the spans lie between those of another shard.
+  /// A place for spans of objects. It stays at that shard, or at another if there are fewer. While
+  /// the heap is small, it grows rather than place the spans between those of another shard.
   explicit constexpr PagePlace(unsigned shard) noexcept
       : shard_(static_cast<std::uint8_t>(shard)), met_(kStays) {}
 
@@ -19,10 +20,10 @@ class PagePlace {
   bool is_apart() const noexcept { return met_ == kStays; }
 
   bool may_move() const noexcept { return met_ < kPatience; }
-  /// Another thread was the last to ask there.
+  /// Counts that another thread was the last to ask there.
   /// \pre  may_move()
   void note_met() noexcept { ++met_; }
-  /// Whether it is to move.
+  /// Whether the thread should move.
   bool has_met_enough() const noexcept { return met_ == kPatience; }
   void move_to(unsigned shard) noexcept {
     shard_ = static_cast<std::uint8_t>(shard);
@@ -30,8 +31,8 @@ class PagePlace {
   }
 
  private:
-  // Chosen: two threads that both use pages have met so often before they hold many. One that asks
-  // a few times in its life, as many do as they begin, shares a shard with others.
+  // Chosen: two threads that both use pages meet so often before they hold many. One that asks a
+  // few times in its life, as many do when they begin, goes on sharing a shard.
   static constexpr std::uint8_t kPatience = 4;
   static constexpr std::uint8_t kHasMoved = 0xfe;
   static constexpr std::uint8_t kStays = 0xff;

@@ -8,7 +8,7 @@
 namespace strata {
 namespace {
 
-/// Bits where `count` set bits in a row begin.
+/// The positions at which `count` set bits in a row begin.
 PageMask run_starts(PageMask mask, unsigned count) noexcept {
   unsigned covered = 1;
   while (covered < count && mask != 0) {
@@ -45,7 +45,7 @@ PageMask aligned_positions(unsigned alignment) noexcept {
   return mask;
 }
 
-/// The pages that hold memory once the program touches `mask`.
+/// The pages that will hold memory once the program touches `mask`.
 PageMask pages_touched_with(const Region& region, PageMask mask) noexcept {
   return region.is_backed_whole() ? ~PageMask{0} : mask;
 }
@@ -93,7 +93,7 @@ PageShard::Taken PageShard::allocate_to_grow(unsigned page_count, PageRequest::P
   return take_span(*region, page_count, PageMask{1} << (first + skipped));
 }
 
-/// Where a huge page is more than the hard limit leaves, small ones may fit.
+/// Starts to use a region. If the hard limit leaves no room for a huge page, small ones may fit.
 void PageShard::begin_use(Region& region) noexcept {
   if (source_.limit().has_room(kRegionBytes)) {
     source_.begin_use(region);
@@ -102,7 +102,7 @@ void PageShard::begin_use(Region& region) noexcept {
   }
 }
 
-/// Counts those of the pages as held that are not yet.
+/// Counts those pages as held that are not yet. Fails if the limit forbids it.
 bool PageShard::try_hold(const Region& region, PageMask touched) noexcept {
   const std::size_t growth = count_pages(touched & ~region.dirty_pages) * kPageBytes;
   if (!source_.limit().try_hold(growth)) return false;
@@ -110,8 +110,8 @@ bool PageShard::try_hold(const Region& region, PageMask touched) noexcept {
   return true;
 }
 
-/// Takes pages of an unlisted region, and lists it.
-/// \pre  it has a run of so many that begins at one of `positions`
+/// Takes a span from an unlisted region, and lists the region.
+/// \pre  it has a run that long that begins at one of `positions`
 PageShard::Taken PageShard::take_span(Region& region, unsigned page_count,
                                       PageMask positions) noexcept {
   PageMask starts = run_starts(region.idle_pages(), page_count) & positions;
@@ -149,7 +149,7 @@ Region* PageShard::grow() noexcept {
   return region;
 }
 
-/// An unlisted free region becomes the other shard's, unless another thread is at that.
+/// Gives an unlisted free region to the other shard, unless another thread holds that.
 bool PageShard::give_away(Region& region, PageShard& other) noexcept {
   // From then on another thread may use it.
   const unsigned idle = count_pages(region.idle_pages());
@@ -238,14 +238,14 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
   return nullptr;
 }
 
-/// Whether kept runs stay as they are while single pages are needed, or given back for what the
-/// heap grows by: those of blocks that threads replace all the time.
+/// Whether kept runs stay whole while single pages are requested or pages go back in exchange for
+/// growth: if they are those of blocks that threads replace all the time.
 [[gnu::cold, gnu::noinline]] bool PageShard::keeps_runs_whole() const noexcept {
   return has_others_ && kept_.count() <= used_pages() / kWholeShare &&
          kept_.pages() <= used_pages() / kWholeShare;
 }
 
-/// Kept pages are free pages of their regions from now on; they were counted as idle already.
+/// Merges all kept runs into their regions' free pages; they counted as idle already.
 [[gnu::noinline]] void PageShard::merge_kept() noexcept {
   while (const Span* const span = kept_.take_any()) merge(*span);
 }
@@ -257,7 +257,7 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
   list(region);
 }
 
-/// Unlists a region with such pages: the tightest.
+/// Finds the tightest region with such pages, and unlists it.
 Region* PageShard::find_region(const PageRequest& request, PageMask positions) noexcept {
   if (request.pages == PageRequest::Pages::kIdle)
     return find_idle_region(request.page_count, positions);
@@ -270,8 +270,8 @@ Region* PageShard::find_region(const PageRequest& request, PageMask positions) n
   return region;
 }
 
-/// Unlists a region with a run of `count` idle pages that begins at one of `positions`: the one
-/// with the tightest free run, so that others become whole.
+/// Finds a region with a run of `count` idle pages that begins at one of `positions`, and unlists
+/// it: the one with the tightest free run, so that others become whole.
 Region* PageShard::find_idle_region(unsigned count, PageMask positions) noexcept {
   unsigned looks = 0;
   for (std::uint64_t runs = nonempty_ >> count << count; runs != 0; runs &= runs - 1) {
@@ -289,7 +289,7 @@ Region* PageShard::find_idle_region(unsigned count, PageMask positions) noexcept
   return nullptr;
 }
 
-/// The same, but one of the latest, where what was just given back lies.
+/// The same, but one of the latest, where pages were just given back.
 Region* PageShard::find_latest_idle_region(unsigned count, PageMask positions) noexcept {
   Region* region = idle_.front();
   for (unsigned looks = 0; region != nullptr && looks < kLooks; ++looks) {
@@ -322,8 +322,8 @@ void PageShard::unlist(Region& region) noexcept {
   if (static_cast<ListLink<DirtyListTag>&>(region).is_linked) idle_.remove(region);
 }
 
-/// Marks free pages of an unlisted region used and others, used or not, as holding memory, and
-/// lists it.
+/// Marks the free pages `mask` of an unlisted region as used and `touched`, used or not, as holding
+/// memory, and lists the region.
 void PageShard::mark_used(Region& region, PageMask mask, PageMask touched) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   region.free_pages &= ~mask;
@@ -333,7 +333,7 @@ void PageShard::mark_used(Region& region, PageMask mask, PageMask touched) noexc
   list(region);
 }
 
-/// Marks used pages of an unlisted region free, and lists it.
+/// Marks used pages of an unlisted region as free, and lists the region.
 void PageShard::mark_free(Region& region, PageMask mask) noexcept {
   const unsigned idle_before = count_pages(region.idle_pages());
   STRATA_DCHECK((region.free_pages & mask) == 0);

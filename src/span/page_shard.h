@@ -19,11 +19,10 @@
 
 namespace strata {
 
-/// What pages are asked for.
 struct PageRequest {
   enum class Pages : bool {
     kAny,
-    kIdle,  ///< of a shard, only pages that hold memory already, so that no more is held
+    kIdle,  ///< only pages of a shard that hold memory already, so that no more is held
   };
 
   unsigned page_count;
@@ -31,19 +30,20 @@ struct PageRequest {
   Pages pages = Pages::kAny;
 };
 
-/// Some of the regions of a page heap, for some of its threads, with a lock of their own.
+/// Some of the regions of a page heap, for some of its threads. PageHeap owns the shards and calls
+/// them.
 ///
-/// Pages of a region are bits of one word, so splitting and merging are arithmetic: a run that
-/// comes back is merged by being set. Regions are listed by their longest free run; a request takes
-/// the tightest list that fits, so that full regions stay full and empty ones become whole again,
-/// to be backed by huge pages or decommitted. Idle pages (free, but holding memory) are used before
-/// clean ones.
+/// Pages of a region are bits of one word, so splitting and merging are arithmetic: setting a
+/// returned run's bits merges it. Regions are listed by their longest free run, and a request takes
+/// the tightest list that fits: full regions stay full, and empty ones become whole again, to be
+/// backed by huge pages or decommitted. Idle pages (free, but holding memory) are used before clean
+/// ones.
 ///
-/// What was freed as one block is kept: it stays a run of its own for the next request of as many
-/// pages. Its pages are idle like others, and any other request has all that is kept merged first.
+/// A freed block is kept: it stays a run of its own for the next request of as many pages. Its
+/// pages are idle like others, and any other request first has all kept runs merged.
 ///
-/// Always: idle_pages counts free & dirty pages and those that are kept, which are of neither a
-/// span nor free_pages. Those on their way to the kernel are used, but of no span
+/// Always: idle_pages counts free & dirty pages and kept ones, which are neither in a span nor in
+/// free_pages. Pages on their way to the kernel count as used, but are in no span
 /// (check_invariants).
 /// \threads  Any number at once; one lock, never held during a system call on the free path. It has
 ///           cache lines of its own.
@@ -59,61 +59,61 @@ class alignas(detail::kCacheLineBytes) PageShard {
 
   struct Taken {
     Span* span = nullptr;
-    bool is_refused = false;    ///< there are such pages, but the limit forbids it
-    bool was_given = false;     ///< a free region with such pages is the user's now
-    bool was_busy = false;      ///< other threads were at shards that may have such pages
-    bool awaits_touch = false;  ///< the span's first touch may back its region by a huge page
+    bool is_refused = false;    ///< there are such pages, but the limit forbids them
+    bool was_given = false;     ///< the user shard was given a free region with such pages
+    bool was_busy = false;      ///< shards that may have such pages were busy
+    bool awaits_touch = false;  ///< touching the span may back its region by a huge page
 
     bool is_settled() const noexcept { return span != nullptr || is_refused; }
   };
-  /// How many new regions a shard may get for what it allocates.
+  /// How many new regions an allocation may add to its shard.
   enum class Growth : std::uint8_t {
     kNone,
-    kFirst,  ///< one, if it has not got any so far
+    kFirst,  ///< one, if it has got none so far
     kAny,
   };
-  /// A span. Another shard gets all of a free region instead, unless a thread is at that one.
-  /// \param user    the shard that the spans are for
-  /// \param growth  where this one is the user
-  /// \param asks    the thread's, to be compared with that of who asked before; nullptr: none
+  /// Allocates a span. If the user is another shard, gives it a whole free region instead, unless a
+  /// thread holds that shard.
+  /// \param user    the shard that the span is for
+  /// \param growth  used if this shard is the user
+  /// \param asks    the thread's place, to be compared with that of the last to ask; nullptr: none
   Taken allocate(const PageRequest& request, PageShard& user, Growth growth,
                  PagePlace* asks) noexcept;
-  /// How long a run is to be for a span of so many pages that is likely to grow.
+  /// The length of the run for a span of so many pages that is likely to grow.
   static constexpr unsigned room_for(unsigned page_count) noexcept {
     return std::min(kRoomTimes * page_count, kPagesPerRegion);
   }
-  /// A span in the middle of such a run, as PageHeap's. Of any pages, those of a first region, too.
+  /// Allocates a span in the middle of such a run, as PageHeap does. With kAny, a first region may
+  /// be added for it.
   Taken allocate_to_grow(unsigned page_count, PageRequest::Pages pages, PageShard& user,
                          PagePlace* asks) noexcept;
-  /// One that is kept.
   /// \returns  nullptr if there is none
   Span* allocate_kept(unsigned page_count, PagePlace& asks) noexcept;
   // Not analysed: it reads an atomic member.
   bool has_kept(unsigned page_count) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     return kept_.has(page_count);
   }
-  /// A block of its threads got pages that stay another shard's.
+  /// Counts a block of its threads that got pages which stay another shard's.
   void note_visit() noexcept {
     const std::uint32_t now = visits();
     if (now < kPagesPerRegion * kVisitsPerPage)  // others read the line
       visits_.store(now + 1, std::memory_order_relaxed);
   }
-  /// Whether its threads were with others so often that so many pages of its own are worth it.
+  /// Whether its threads got pages of others so often that so many pages of its own are worth it.
   bool can_pay_for(unsigned page_count) const noexcept {
     return visits() >= page_count * kVisitsPerPage;
   }
-  /// The visits count no longer.
+  /// Deducts the visits that pay for so many pages.
   void pay_for(unsigned page_count) noexcept {
     const std::uint32_t now = visits();
     visits_.store(now - std::min(now, page_count * kVisitsPerPage), std::memory_order_relaxed);
   }
   unsigned index() const noexcept { return index_; }
-  /// There is another shard from now on.
   void note_others() noexcept {
     LockGuard guard(lock_);
     has_others_ = true;
   }
-  /// Whether a thread is at it, as far as can be seen without the lock.
+  /// Whether a thread seems to hold its lock: a hint.
   bool is_busy() const noexcept { return lock_.is_held(); }
 
   /// As PageHeap's, for a span of one of its regions.
@@ -121,7 +121,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   const Span* keep(Region& region, Span& span) noexcept;
   bool resize(Span& span, unsigned page_count) noexcept;
   void split(Region& region) noexcept;
-  /// Somebody has touched the span's region first.
+  /// Records that somebody has touched the region.
   void note_touch(Region& region) noexcept {
     LockGuard guard(lock_);
     region.awaits_touch = false;
@@ -148,10 +148,9 @@ class alignas(detail::kCacheLineBytes) PageShard {
   void free_each_span(Free& free) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS;
   void discard() noexcept;
 
-  /// Pages now: hints, read without the lock.
+  /// Idle and used pages now: hints, read without the lock.
   std::size_t idle_pages() const noexcept { return idle_pages_.load(std::memory_order_relaxed); }
   std::size_t used_pages() const noexcept { return used_pages_.load(std::memory_order_relaxed); }
-  /// Says exactly how many are idle.
   void tell_tally() noexcept {
     LockGuard guard(lock_);
     tally_.settle(idle_bytes(), said_idle_);
@@ -201,12 +200,12 @@ class alignas(detail::kCacheLineBytes) PageShard {
   std::ptrdiff_t idle_bytes() const noexcept {
     return static_cast<std::ptrdiff_t>(idle_pages() * kPageBytes);
   }
-  /// They are more now.
+  /// Sets the idle pages, which have become more.
   void count_more_idle(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
     idle_pages_.store(pages, std::memory_order_relaxed);
     tally_.tell(idle_bytes(), said_idle_, kPageBytes);
   }
-  /// They are fewer now.
+  /// Sets the idle pages, which have become fewer.
   void count_idle(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
     idle_pages_.store(pages, std::memory_order_relaxed);
     least_idle_ = std::min(least_idle_, pages);
@@ -221,17 +220,18 @@ class alignas(detail::kCacheLineBytes) PageShard {
   bool try_hold(const Region& region, PageMask touched) noexcept;
   static bool begin_split(Region& region) noexcept;
 
-  // Chosen: blocks that grow by half are moved a third as often as in the tightest run that fits
-  // (docs/decisions/0003).
+  // Chosen: with so much room, blocks that grow by half move a third as often as in the tightest
+  // run that fits (docs/decisions/0003).
   static constexpr unsigned kRoomTimes = 4;
-  // Chosen: with 4 to 32 threads that go on meeting are as fast, and with 32 take the least memory.
+  // Chosen: from 4 to 32, threads that go on meeting are equally fast; with 32 they take the least
+  // memory.
   static constexpr std::uint32_t kVisitsPerPage = 32;
-  // Chosen: whoever needs other pages has so many runs merged before, some 0.2 ms.
+  // Chosen: a request for other pages first merges up to so many runs, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
-  // Chosen: which part of the used pages may be kept beside requests for single pages
+  // Chosen: which part of the used pages may stay kept while single pages are requested
   // (docs/decisions/0019).
   static constexpr std::size_t kWholeShare = 64;
-  // Chosen: others wait for so many looks at regions, below a microsecond.
+  // Chosen: other threads wait while so many regions are examined, below a microsecond.
   static constexpr unsigned kLooks = 16;
 
   Lock lock_{LockRank::kPageHeap};
@@ -242,11 +242,11 @@ class alignas(detail::kCacheLineBytes) PageShard {
   std::uint64_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;  // bit r: by_run_[r] has a region
   // By longest free run.
   IntrusiveList<Region, RunListTag> by_run_[kPagesPerRegion + 1] STRATA_GUARDED_BY(lock_);
-  // Those with idle pages, the latest first.
+  // Regions with idle pages, the latest first.
   IntrusiveList<Region, DirtyListTag> idle_ STRATA_GUARDED_BY(lock_);
   KeptSpans kept_ STRATA_GUARDED_BY(lock_);
   const PagePlace* last_ STRATA_GUARDED_BY(lock_) =
-      nullptr;  // that asked for pages, of those that may move
+      nullptr;  // the last to ask for pages, of those that may move
   bool has_grown_ STRATA_GUARDED_BY(lock_) = false;
   bool has_others_ STRATA_GUARDED_BY(lock_);  // threads have met, or it would be the only one
   std::size_t decommitted_pages_ STRATA_GUARDED_BY(lock_) = 0;
@@ -255,14 +255,15 @@ class alignas(detail::kCacheLineBytes) PageShard {
   std::ptrdiff_t said_idle_ STRATA_GUARDED_BY(lock_) = 0;   // bytes, in the tally
   std::atomic<std::size_t> idle_pages_{0};                  // written under lock_, read anywhere
   std::atomic<std::size_t> used_pages_{0};                  // the same
-  // Not paid with. relaxed, read and written without the lock: one more or less does no harm.
+  // Visits not yet deducted. relaxed, read and written without the lock: one more or less does no
+  // harm.
   std::atomic<std::uint32_t> visits_{0};
 };
 
 template <typename Free>
 void PageShard::free_each_span(Free& free) noexcept {
   for (unsigned run = 0; run < kPagesPerRegion; ++run) {
-    // A region whose spans are given back moves to another list, after those looked at.
+    // A region whose spans are given back moves to another list, behind the current one.
     for (Region* region = by_run_[run].front(); region != nullptr;) {
       Region* const next = by_run_[run].next(*region);
       for (unsigned page = 0; page < kPagesPerRegion; ++page) {

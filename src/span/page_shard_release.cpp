@@ -1,4 +1,4 @@
-// How a shard of the page heap gives pages back to the kernel, and what that means for huge ones.
+// How a shard of the page heap returns pages to the kernel, and what that means for huge pages.
 
 #include <algorithm>
 #include <bit>
@@ -9,11 +9,11 @@
 namespace strata {
 namespace {
 
-// Chosen: so many regions in a row of which the kernel takes nothing are looked at; it may be that
-// it takes nothing at all, as of a program that has locked all its memory.
+// Chosen: after so many regions in a row of which the kernel takes nothing, give up: it may take
+// nothing at all, if the program has locked all its memory.
 constexpr int kMostInVain = 8;
 
-/// Calls `function(first, count)` for each row of pages, in parts of at most `most`.
+/// Calls `function(first, count)` for each run of pages, in parts of at most `most`.
 template <typename Function>
 void for_each_run(PageMask mask, unsigned most, Function&& function) noexcept {
   while (mask != 0) {
@@ -41,7 +41,7 @@ PageMask decommit_runs(os::PageSource& pages, const Region& region, PageMask mas
   return kept;
 }
 
-/// One page that the program has locked does not keep its neighbours.
+/// Decommits pages. One that the program has locked does not keep its neighbours from going.
 /// \returns  those that the kernel refused to take
 PageMask decommit_pages(os::PageSource& pages, const Region& region, PageMask mask) noexcept {
   const PageMask kept = decommit_runs(pages, region, mask, kPagesPerRegion);
@@ -60,6 +60,7 @@ void PageShard::split(Region& region) noexcept {
   if (is_first) source_.advise_small(region);
 }
 
+/// Marks a region as split.
 /// \returns  whether the kernel has to be told
 bool PageShard::begin_split(Region& region) noexcept {
   if (!region.is_backed_whole()) return false;

@@ -13,7 +13,7 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   return map_otherwise(pages, wanted, limit);
 }
 
-/// Where the kernel chooses, or one region.
+/// Maps where the kernel chooses, or one region.
 [[gnu::cold, gnu::noinline]] RegionChunks::Chunk RegionChunks::map_otherwise(
     os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept {
   const bool is_again = was_refused_;
@@ -31,7 +31,7 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   return {start, was_refused_ ? 0 : wanted};
 }
 
-/// \param answer  what the kernel said of the first place; left as it is if none was tried
+/// \param answer  the kernel's answer for the first place; unchanged if none was tried
 char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std::uintptr_t limit,
                                 os::MapAt& answer) noexcept {
   const std::size_t bytes = regions * kRegionBytes;
@@ -50,7 +50,7 @@ char* RegionChunks::map_upwards(os::PageSource& pages, std::size_t regions, std:
   return nullptr;
 }
 
-/// A kernel that has chosen once chooses from then on.
+/// Maps where the kernel chooses. From then on it always does.
 [[gnu::cold]] char* RegionChunks::map_anywhere(os::PageSource& pages, std::size_t regions,
                                                std::uintptr_t limit) noexcept {
   const std::size_t bytes = regions * kRegionBytes;

@@ -43,9 +43,9 @@ Region* RegionSource::make(bool is_extra) noexcept {
   return region;
 }
 
-/// Whether the program has touched what it got of an earlier region. Of huge pages that are hardly
-/// touched, all the rest would be memory in vain: stacks, and buffers that are never filled. That
-/// of a region with huge pages cannot be seen; such follow each other.
+/// Whether the program touched what it got of an earlier region. Where it hardly touches its memory
+/// (stacks, buffers that are never filled), huge pages would be wasted. For regions with huge pages
+/// that cannot be seen; they follow each other.
 [[gnu::noinline]] bool RegionSource::is_touched() noexcept {
   if (!huge_pages_.is_measured()) return true;
   const char* const earlier = latest_[regions_ % kEarlier];

@@ -17,10 +17,10 @@
 
 namespace strata {
 
-/// Where the regions of a page heap come from: chunks of them from the kernel, what describes each,
-/// and whether it asks for huge pages.
-/// \threads  Any number at once; one lock, under which the kernel is asked only for a new chunk,
-///           and whether an earlier region is touched.
+/// Makes the regions of a page heap: maps chunks of them, allocates their descriptions, and decides
+/// whether each asks for huge pages. PageHeap owns it; its shards call it.
+/// \threads  Any number at once; one lock. Under it, the only system calls map a new chunk and ask
+///           whether an earlier region is touched.
 class RegionSource {
  public:
   struct Statistics {
@@ -39,22 +39,23 @@ class RegionSource {
   void configure(std::uintptr_t first_region, HugePages huge_pages, std::size_t most_chunk_bytes,
                  std::uint64_t seed) noexcept;
 
-  /// A new region, every page of it free and clean, which the page map knows.
-  /// \param is_extra  made so that a shard has one of its own: a heap is not larger for it
+  /// Makes a region whose pages are all free and clean, and enters it in the page map.
+  /// \param is_extra  made only to give a shard a region of its own; it does not count in the
+  ///                  heap's size
   /// \returns  nullptr if there is no memory for it
   Region* make(bool is_extra) noexcept;
-  /// A region without a page that holds memory is about to have some.
+  /// Called before the first page of a region without memory is used.
   void begin_use(Region& region) noexcept;
   /// Unmaps a region, whatever is in it.
   void give_back(Region& region) noexcept;
-  /// Every region was given back: what was reserved goes back, too.
+  /// Gives back what is reserved. Every region was given back before.
   void discard() noexcept;
 
-  /// Small pages back the region from now on.
+  /// Has small pages back the region from now on.
   void advise_small(const Region& region) noexcept {
     pages_.advise_small(region.start, kRegionBytes);
   }
-  /// The first touch of a region that asked for a huge page took so long.
+  /// Takes the duration of the first touch of a region that asked for a huge page.
   void note_first_touch(std::uint64_t ns) noexcept {
     LockGuard guard(lock_);
     huge_pages_.note_first_touch(ns);
@@ -98,12 +99,12 @@ class RegionSource {
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: a chunk is one mapping; each is as large as the heap until then, up to 256 MiB. Where
-  // address space is limited, a fourth of that: what the chunk does not use is of no use to others.
+  // Chosen: a chunk is one mapping, as large as the heap so far, up to 256 MiB. Where address space
+  // is limited, up to a fourth of that: what a chunk does not use is lost to others.
   static constexpr std::size_t kFirstChunkRegions = 8;
   static constexpr std::size_t kMaxChunkRegions = RegionChunks::kMost;
   static constexpr std::size_t kNarrowShare = 4;
-  // Chosen: what was allocated so many regions ago is touched, if the program is to touch it soon.
+  // Chosen: a program that will touch its memory soon has touched what it got so many regions ago.
   static constexpr std::size_t kEarlier = 4;
 
   Lock lock_{LockRank::kRegionSource};
@@ -115,7 +116,7 @@ class RegionSource {
 
   RegionChunks chunks_ STRATA_GUARDED_BY(lock_);
   FreshRegions fresh_ STRATA_GUARDED_BY(lock_);          // of the newest chunk
-  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;  // what was said of that chunk
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;  // advised for that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
   // The latest regions, in a ring; nullptr for those that asked for huge pages.

@@ -14,7 +14,7 @@ Span* SpanSource::create(unsigned size_class, PageHeap::Pages which, PagePlace p
 }
 
 /// Cuts new pages into objects.
-/// \returns  false when out of memory: the pages went back
+/// \returns  false when out of memory; the pages are given back
 bool SpanSource::begin(Span& span, unsigned size_class) noexcept {
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   span.object_bytes = object_bytes;
@@ -60,8 +60,8 @@ bool SpanSource::give_bitmap(Span& span) noexcept {
   return true;
 }
 
-/// In the child of a fork meanwhile a heap that is emptied looks at them: release after they are
-/// all 0.
+/// release after all are 0: in the child of a fork at this moment, a heap that is emptied reads
+/// them.
 bool SpanSource::give_records(Span& span) noexcept {
   const std::size_t bytes = span.object_count * sizeof(std::uint64_t);
   auto* const records = static_cast<std::uint64_t*>(metadata_.allocate(bytes));
@@ -71,7 +71,7 @@ bool SpanSource::give_records(Span& span) noexcept {
   return true;
 }
 
-/// The object that is handed out first. It is the first on its OS page, since a span of which a
+/// Chooses the object that is handed out first: the first on its OS page, since a span of which
 /// little is used would otherwise take a page more.
 std::uint32_t SpanSource::choose_first(const Span& span) noexcept {
   if (seed_ == 0 || has_records()) return 0;
@@ -93,9 +93,8 @@ void SpanSource::destroy(Span& span, Was was) noexcept {
   give_up(span, is_clean, was);
 }
 
-/// The pages go back, and then what the span has besides, as far as it has got it: as long as the
-/// page heap has the span, whoever looks at all spans may use that. In the child of a fork between
-/// the two it is lost.
+/// Gives back the pages, and then whatever else the span got: as long as the page heap has the
+/// span, whoever visits all spans may use it. In the child of a fork between the two it is lost.
 void SpanSource::give_up(Span& span, bool is_clean, Was was) noexcept {
   const bool has_bitmap = span.free_bits != nullptr && span.free_bits != &span.bitmap_word;
   const Part parts[] = {
@@ -108,9 +107,9 @@ void SpanSource::give_up(Span& span, bool is_clean, Was was) noexcept {
   }
 }
 
-/// The span's pages are about to be idle, holes and all: these are held again. Where the limit
-/// forbids that, or the rest was idle already, that is decommitted, too.
-/// \returns  false if it did: the pages hold no memory
+/// Called when the span's pages, including holes, are about to be idle. Counts the holes as held
+/// again. If the limit forbids that, or the rest was idle already, decommits all of it instead.
+/// \returns  false if decommitted: the pages hold no memory
 bool SpanSource::close_holes(Span& span, Was was) noexcept {
   MemoryLimit& limit = page_heap_.limit();
   const std::size_t rest = span.bytes() - span.hole_bytes;
@@ -174,7 +173,7 @@ SpanSource::Part SpanSource::take_states(Span& span) noexcept {
   return {&ObjectStates::at(place, span.start), bytes_of_states(span)};
 }
 
-/// Holes of so many bytes are about to go back.
+/// Prepares to decommit holes of so many bytes.
 /// \returns  false if that is not worth the huge page they lie in
 bool SpanSource::prepare_holes(const Span& span, std::size_t bytes) noexcept {
   if (map_.region_of(span.start)->is_huge && bytes < kLeastHolesInHugePage) return false;
@@ -182,7 +181,7 @@ bool SpanSource::prepare_holes(const Span& span, std::size_t bytes) noexcept {
   return true;
 }
 
-/// So many bytes of the span are decommitted, those of holes that it had before included.
+/// Records that so many bytes of the span are decommitted, including earlier holes.
 /// \returns  how many more than before
 std::size_t SpanSource::open_holes(Span& span, std::size_t bytes) noexcept {
   if (bytes <= span.hole_bytes) return 0;

@@ -14,14 +14,14 @@
 
 namespace strata {
 
-/// Pages a span of the class has: one if that is room for kMinObjects objects; otherwise as few as
-/// are room for them and leave a tail below 1/kTailShare of the span.
+/// Pages of a span of the class: one if it has room for kMinObjects objects; otherwise the fewest
+/// that have room for them and leave a tail below 1/kTailShare of the span.
 constexpr unsigned span_pages_of(unsigned size_class) noexcept {
-  // Chosen: fewer objects would make the page heap the common path, more would keep large spans
-  // alive for one of them. A span takes half a region at the most.
+  // Chosen: fewer objects would make the page heap the common path; more would keep large spans
+  // alive for one of them. A span takes at most half a region.
   constexpr std::size_t kMinObjects = 8;
   constexpr std::size_t kMostMinBytes = kRegionBytes / 2;
-  // Chosen: a page or two more than kMinObjects need is room for a whole number of objects.
+  // Chosen: at this share, a page or two more than kMinObjects need hold a whole number of objects.
   constexpr std::size_t kTailShare = 32;
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   if (kMinObjects * bytes <= kPageBytes) return 1;
@@ -30,14 +30,14 @@ constexpr unsigned span_pages_of(unsigned size_class) noexcept {
   while (pages * kPageBytes % bytes > pages * kPageBytes / kTailShare) ++pages;
   return static_cast<unsigned>(pages);
 }
-/// The classes below this one, class 0 included, have spans of one page.
+/// Classes below this one, including class 0, have spans of one page.
 inline constexpr unsigned kOnePageClasses = [] {
   unsigned c = 1;
   while (c < SizeClassMap::kCount && span_pages_of(c) == 1) ++c;
   return c;
 }();
 
-/// Tells, for spans of one page and without a look at the span, where objects start.
+/// Tells where objects start in spans of one page, without reading the span.
 class OnePageObjects {
  public:
   /// \pre   a span of the class contains `p`; size_class < kOnePageClasses
@@ -50,8 +50,8 @@ class OnePageObjects {
   }
 
  private:
-  /// The product of a multiple and the reciprocal, modulo 2^32, is smaller than the reciprocal, and
-  /// no other number's is.
+  /// The product of a number and the reciprocal, modulo 2^32, is below the reciprocal exactly if
+  /// the number is a multiple.
   /// \source  Lemire, Kaser, Kurz, "Faster remainder by direct computation" (2019)
   struct Divisor {
     std::uint32_t reciprocal;  // ceil(2^32 / object_bytes)
@@ -85,7 +85,8 @@ static_assert(
     }(),
     "the objects of a span that tracks which are fresh fit the word's bits");
 
-/// Makes spans of small objects from pages: the seam between pages and objects.
+/// Makes spans of small objects from pages of the page heap, and gives the pages back: the seam
+/// between pages and objects. CentralLists call it.
 /// \threads  Any number at once.
 class SpanSource {
  public:
@@ -95,12 +96,12 @@ class SpanSource {
                        os::PageSource& pages, Use use = Use::kSmall) noexcept
       : map_(map), page_heap_(page_heap), metadata_(metadata), pages_(pages), use_(use) {}
 
-  /// From now on small objects have records, too, for full checks, and holes stay committed: what a
-  /// record says of an object's contents stays true. Before the first span.
+  /// From now on small objects have records, too, for full checks, and holes stay committed, so
+  /// that what a record says of an object's contents stays true. Call before the first span.
   void keep_records() noexcept { keeps_records_ = true; }
-  /// From now on spans of small objects have states (ObjectStates), or ObjectStates::nowhere()
-  /// instead once they had. What was made before stays as it is.
-  /// \pre  to begin with: no span was made so far
+  /// Whether spans of small objects made from now on have states (ObjectStates). If they once had
+  /// them, later ones get ObjectStates::nowhere() instead. Existing spans stay as they are.
+  /// \pre  to turn it on: no span was made so far
   void keep_states(bool keeps) noexcept {
     if (keeps) has_state_places_ = true;
     keeps_states_.store(keeps, std::memory_order_release);
@@ -110,25 +111,24 @@ class SpanSource {
   /// \threads  any; a hint
   std::size_t state_bytes() const noexcept { return state_bytes_.load(std::memory_order_relaxed); }
 
-  /// From now on chance decides which object of a span is handed out first; 0: the lowest.
+  /// From now on the first object of each span to be handed out is random; 0: the lowest.
   void set_seed(std::uint64_t seed) noexcept { seed_ = seed; }
 
-  /// \returns  A span of the class with every object in it, of shard 0; nullptr when out of memory.
+  /// \returns  A span of the class with all objects free, of shard 0; nullptr when out of memory.
   Span* create(unsigned size_class, PageHeap::Pages which = PageHeap::Pages::kAny,
                PagePlace place = PagePlace(0)) noexcept;
 
   /// \pre  every object is back: free_count == object_count
   void destroy(Span& span, Was was = Was::kInUse) noexcept;
 
-  /// Objects of the span are about to be handed out: its holes are held again.
+  /// Counts the span's holes as held again, before its objects are handed out.
   /// \returns  False if the limit forbids it.
   bool fill_holes(Span& span) noexcept { return span.hole_bytes == 0 || take_back_holes(span); }
 
-  /// Whether objects can be homeward: where free goes by the page map alone.
+  /// Whether objects can be homeward: only if free relies on the page map alone.
   bool has_homeward() const noexcept { return use_ == Use::kSmall && !keeps_records_; }
-  /// From now on what is freed of the span goes to the bin of homeward objects, or to that of its
-  /// class.
-  /// \threads  Under the lock of the span's list. A thread that frees meanwhile does either.
+  /// Sends objects freed from the span to the bin of homeward objects, or to that of their class.
+  /// \threads  Under the lock of the span's list. A thread that frees meanwhile may do either.
   void set_homeward(Span& span, bool is_homeward) noexcept {
     span.is_homeward = is_homeward;
     map_.set_class(span, is_homeward ? SizeClassMap::kHomeward : span.size_class);
@@ -137,12 +137,11 @@ class SpanSource {
   /// As PageHeap's.
   std::size_t take_growth() noexcept { return page_heap_.take_growth(); }
   std::size_t growth_bytes() const noexcept { return page_heap_.growth_bytes(); }
-  /// Bytes of all pages in use.
   std::size_t used_bytes() const noexcept { return page_heap_.used_pages() * kPageBytes; }
   /// Bytes in holes of all spans.
   /// \threads  any; a hint
   std::size_t hole_bytes() const noexcept { return hole_bytes_.load(std::memory_order_relaxed); }
-  /// Bytes, since the start, of holes that were made for growth and filled again.
+  /// Bytes, since the start, of holes made for growth and filled again.
   std::size_t refilled_bytes() const noexcept {
     return refilled_bytes_.load(std::memory_order_relaxed);
   }
@@ -152,20 +151,19 @@ class SpanSource {
   }
 
   const PageMap& map() const noexcept { return map_; }
-  /// Dies with a sentence if `p` is another heap's.
   void die_if_of_another_heap(const char* action, const void* p) const noexcept {
     strata::die_if_of_another_heap(map_, action, p, page_heap_.number());
   }
-  /// What the spans of a class say that they are used for.
+  /// Span::use of the spans of a class.
   constexpr std::uint32_t use_of(unsigned size_class) const noexcept {
     return span_use(page_heap_.number(), size_class, use_ == Use::kWatched);
   }
-  /// Whether a span of its page heap is one of these. So says the page map, too, but in the child
-  /// of a fork not of one that was just being made or destroyed.
+  /// Whether this made the span of its page heap. The page map says so, too, except in the child of
+  /// a fork for a span that was just being made or destroyed.
   bool owns(const Span& span) const noexcept { return span.use == use_of(span.size_class); }
 
  private:
-  // Chosen: holes split the huge page they lie in, so those of a span have to be worth that.
+  // Chosen: holes split the huge page that they lie in, so a span's have to be worth that.
   static constexpr std::size_t kLeastHolesInHugePage = kPageBytes / 8;
 
   bool begin(Span& span, unsigned size_class) noexcept;
@@ -175,7 +173,7 @@ class SpanSource {
   std::size_t open_holes(Span& span, std::size_t bytes) noexcept;
   bool close_holes(Span& span, Was was) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;
-  /// Of the bookkeeping; nullptr: none.
+  /// A piece of a span's bookkeeping; nullptr: none.
   struct Part {
     void* memory = nullptr;
     std::size_t bytes = 0;
@@ -200,8 +198,9 @@ class SpanSource {
   const Use use_;
   bool keeps_records_ = false;
   bool has_state_places_ = false;  // each span has a place, if only nowhere()
-  // A span made meanwhile may go either way. release after it is written that frees are verified no
-  // more, acquire before a span has no states: who finds an object without one sees that, too.
+  // A span made during the change may go either way. release after it is written that frees are no
+  // longer verified, acquire before a span goes without states: a thread that finds an object
+  // without one sees that, too.
   std::atomic<bool> keeps_states_{false};
   std::uint64_t seed_ = 0;
   std::atomic<std::uint64_t> draws_{0};  // relaxed: two spans may share a draw

@@ -8,10 +8,11 @@
 
 namespace strata {
 
-/// Freed mappings that went back to the kernel but for their addresses: it had no mapping left to
-/// cut them out, as at vm.max_map_count. They wait in a queue, in their own first bytes, to be
-/// unmapped or used again: so each holds a page, a huge one where it was advised to have such.
-/// Accepted: bookkeeping elsewhere may need a new mapping, just where there is none.
+/// Freed mappings whose memory went back to the kernel but whose addresses did not: the process has
+/// no mappings left to cut them out, as at vm.max_map_count. HugeHeap owns them. They wait, in a
+/// queue linked through their own first bytes, to be unmapped or reused, so each holds a page (a
+/// huge one where that was advised). Accepted: bookkeeping elsewhere might need a new mapping
+/// exactly when there is none.
 /// \threads  One at a time, under its owner's lock.
 class StuckRanges {
  public:
@@ -21,7 +22,7 @@ class StuckRanges {
 
   std::size_t bytes() const noexcept { return bytes_; }
 
-  /// \pre  the range's first bytes can be written
+  /// \pre  the range's first bytes are writable
   void add(Range range) noexcept {
     Stuck* const added = new (reinterpret_cast<void*>(range.address)) Stuck{nullptr, range.bytes};
     (last_ != nullptr ? last_->next : first_) = added;
@@ -31,7 +32,8 @@ class StuckRanges {
   /// Takes the range that waited longest.
   /// \returns  {} if there is none
   Range take() noexcept { return first_ != nullptr ? take_after(nullptr) : Range{}; }
-  /// Takes the front of one of the first kMostLooks that holds an aligned block; its rest waits on.
+  /// Takes the front of one of the first kMostLooks ranges that holds an aligned block; the rest
+  /// goes on waiting.
   /// \returns  {} if there is none
   Range take_fitting(std::size_t bytes, std::size_t alignment) noexcept {
     Stuck* before = nullptr;
@@ -54,7 +56,7 @@ class StuckRanges {
     Stuck* next;
     std::size_t bytes;
   };
-  // Chosen: each look is a line of memory that no cache has.
+  // Chosen: each look is a cache miss.
   static constexpr int kMostLooks = 64;
 
   Range take_after(Stuck* before) noexcept {
