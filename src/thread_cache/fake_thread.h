@@ -11,7 +11,7 @@
 
 namespace strata {
 
-/// Everything below a thread cache, over a page source of the test's.
+/// Everything below a thread cache, over the test's page source.
 struct FakeProcess {
   os::FakePageSource pages;
   FakeAddressSpace space{pages};
@@ -35,7 +35,6 @@ inline void deallocate_into(ThreadCache& cache, unsigned size_class, void* objec
   if (!cache.push(size_class, object)) cache.flush_and_push(size_class, object);
 }
 
-/// Bytes that the cache holds.
 inline std::size_t held_bytes(ThreadCache& cache) {
   std::size_t bytes = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c)

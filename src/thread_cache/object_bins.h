@@ -8,19 +8,20 @@
 
 namespace strata {
 
-/// The hot part of a thread cache: a stack of free objects per size class. malloc pops, free
-/// pushes, both without a lock, a call or a look at the object.
+/// The hot part of a thread cache: a stack of free objects per size class. malloc pops and free
+/// pushes, without a lock or a call, and without touching the object.
 ///
-/// A bin is base[0 … capacity]. base[0] holds nullptr for ever, so that popping an empty bin finds
-/// nullptr instead of comparing bounds; `limits_` is the last slot. All bins of an object that was
-/// constructed alone share one empty slot: it holds nothing and takes nothing, and sends
-/// every call the slow way. A thread has such a one before its first malloc and after its last.
+/// A bin is base[0 … capacity]. base[0] holds nullptr for ever, so popping an empty bin yields
+/// nullptr without a comparison of bounds; `limits_` points to the last slot. If an object of this
+/// class is constructed by itself, all its bins share one empty slot: it holds nothing, takes
+/// nothing, and sends every call to the slow path. A thread has such bins before its first malloc
+/// and after its last.
 ///
-/// Always: base <= top <= limit, and every slot in (base, top] holds an object of the class that is
-/// in no other place, or nullptr where another thread took it (ThreadCache::take_over): popping one
-/// finds the bin empty, as if it were base[0].
-/// \threads  The owning thread only. Others may read a top (it may be late) and exchange slots as
-///           take_over() does; hence the relaxed orders here, which cost nothing.
+/// Always: base <= top <= limit. Every slot in (base, top] holds an object of the class that is
+/// nowhere else, or nullptr if another thread took it (ThreadCache::take_over): popping that finds
+/// the bin empty, as if it were base[0].
+/// \threads  The owning thread only. Other threads may read a top (possibly out of date) and
+///           exchange slots as take_over() does; hence the relaxed orders here, which cost nothing.
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
@@ -29,7 +30,8 @@ class ObjectBins {
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
 
-  /// The next one's line is fetched meanwhile: most objects are written at once.
+  /// Pops an object, and prefetches the line of the next one for writing, since most objects are
+  /// written at once.
   /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
   ///           empty.
   /// \cost     7 instructions
@@ -43,8 +45,8 @@ class ObjectBins {
     return object;
   }
 
-  /// \returns  False if the bin is full, or if `object` is its latest entry already: a double free
-  ///           that costs one comparison to see. Class 0 is always full.
+  /// \returns  False if the bin is full, or if `object` is its latest entry (a double free,
+  ///           detected by one comparison). Class 0 is always full.
   /// \cost     8 instructions
   bool push(std::size_t size_class, void* object) noexcept {
     void** const top = tops_[size_class];
@@ -58,8 +60,8 @@ class ObjectBins {
   bool is_limit(void* const* slot, std::size_t size_class) const noexcept {
     return slot == limits_[size_class];
   }
-  /// push() for an object that lies in no bin.
-  /// \pre  top(), and no limit
+  /// push() for an object that is known to lie in no bin.
+  /// \pre  `top` is top(), and not the limit
   void push_on(void** top, std::size_t size_class, void* object) noexcept {
     std::atomic_ref<void*>(top[1]).store(object, /* memory_order */ kPushOrder);
     set_top(size_class, top + 1);
@@ -70,16 +72,16 @@ class ObjectBins {
   }
 
  protected:
-  // A barrier in all threads orders what the owner did with an object before another thread's use
-  // of it. Thread sanitizers do not know that barrier, so for them the exchange pairs with this.
+  // A barrier in all threads orders the owner's use of an object before another thread's. Thread
+  // sanitizers do not know that barrier, so for them the exchange pairs with this store.
 #ifdef __SANITIZE_THREAD__
   static constexpr std::memory_order kPushOrder = std::memory_order_release;
 #else
   static constexpr std::memory_order kPushOrder = std::memory_order_relaxed;
 #endif
 
-  /// A tolerated race: take_over() may exchange the slot meanwhile, and the answer is that of
-  /// before or after. A plain load is one instruction with the comparison, an atomic one is two.
+  /// A tolerated race: take_over() may exchange the slot meanwhile; the answer is that of before or
+  /// after. With a plain load the comparison is one instruction, with an atomic one two.
   static bool is_at(void* const* slot, const void* object) noexcept {
 #ifdef __SANITIZE_THREAD__
     return load(const_cast<void**>(slot)) == object;
@@ -104,15 +106,16 @@ class ObjectBins {
 
 inline constinit void* ObjectBins::g_empty_slot = nullptr;
 
-/// Some bins that are empty for ever, told apart by their addresses. Each of their words is the
-/// same, so each begins one word after the one before: a program's start writes every word.
+/// Sets of bins that are empty for ever, told apart by their addresses. All their words are equal,
+/// so they overlap: each begins one word after the one before, since a program's start writes every
+/// word.
 class EmptyBins {
  public:
   static EmptyBins g_all;  ///< never written
 
   static constexpr std::size_t kCount = 4;
   static constexpr std::size_t kDirect = 1;  ///< threads without a cache have these
-  static constexpr std::size_t kHidden = 3;  ///< who uses a cache, while its bins are moved
+  static constexpr std::size_t kHidden = 3;  ///< owners of a cache, while its bins are moved
 
   constexpr EmptyBins() noexcept : first_{}, more_{} {
     for (void**& word : more_) word = &ObjectBins::g_empty_slot;

@@ -1,40 +1,40 @@
-// How a thread takes objects out of another thread's cache while that one goes on, without a word
-// of it in the owner's hot path.
+// How a thread (the thief) takes objects out of another thread's cache while the owner runs on, at
+// no cost to the owner's hot path.
 //
-// The owner pops by loading the slot at the top and then storing the top one lower, and pushes by
-// storing a slot and then the top above it: between the two steps it can be interrupted for any
-// time. What it can be in the middle of is therefore only the slot at the top (a pop that has the
-// object but not yet moved the top) and the one above it (a push that is not yet counted). For all
-// other slots this holds:
+// The owner pops by loading the slot at the top and then storing the top one lower. It pushes by
+// storing a slot and then the top above it. It can be interrupted between the two steps for any
+// time, so only two slots can be in flux: the one at the top (a pop that has the object but has not
+// moved the top yet) and the one above it (a push that is not counted yet). For all other slots
+// this holds:
 //
 //   1. The thief holds the bins' lock. So the owner is on its hot path or nowhere: every slow path
-//      waits, and the bins are not moved.
-//   2. It exchanges the slots of a bin, but for the top one, for nullptr; the owner may have moved
-//      the top by then, so that any of them can be above it. An owner that gets down to such a slot
-//      finds the bin empty, takes the slow path, and waits there.
-//   3. A barrier in all threads: from here on the owner sees each nullptr, and we see all it did
-//      before. A pop that loaded its object before the exchange has stored the top, or is still in
-//      the middle, and then the top is that slot.
-//   4. It reads the top; after a second barrier it sees all slots that the owner stored before it
-//      stored that top.
-//   5. A slot below the top that is still nullptr: its object is ours. The owner cannot have popped
-//      it, for to come back above it must have pushed another one into the slot.
-//      A slot below the top that is not nullptr: the owner popped our object before the exchange
-//      and pushed another one after it. Ours is not ours; we forget it. The slot at the top and
-//      those above: the owner may or may not have the object. We put it back where the slot is
-//      still nullptr. If the owner has it, the slot is above its top when it goes on, and what it
-//      holds means nothing; if not, it is as it was. Where the kernel refuses a barrier, all of
-//      them go back so.
+//      waits, and the bins do not move.
+//   2. The thief exchanges the slots of a bin, except the top one, for nullptr. The owner may have
+//      moved the top by then, so any of them can be above it. An owner that gets down to such a
+//      slot finds the bin empty, takes the slow path, and waits there.
+//   3. A barrier in all threads: from here on the owner sees each nullptr, and the thief sees all
+//      that the owner did before. A pop that loaded its object before the exchange has stored the
+//      top, or is still between its steps, and then the top is that slot.
+//   4. The thief reads the top. After a second barrier it sees all slots that the owner stored
+//      before it stored that top.
+//   5. A slot below the top that is still nullptr: its object is the thief's. The owner cannot have
+//      popped it, since to come back above the slot it must have pushed another object into it.
+//      A slot below the top that is not nullptr: the owner popped the object before the exchange
+//      and pushed another one after it. The object is not the thief's, which forgets it. The slot
+//      at the top and those above: the owner may or may not have the object. The thief puts it back
+//      where the slot is still nullptr. If the owner has it, the slot is above its top when it goes
+//      on, and its contents mean nothing; if not, the slot is as it was. If the kernel refuses a
+//      barrier, all of them go back this way.
 //
-// Gaps in a bin, slots of nullptr below the top, are closed by the owner's next slow path.
+// Gaps in a bin (slots of nullptr below the top) are closed by the owner's next slow path.
 
 #include "thread_cache/thread_cache.h"
 
 namespace strata {
 
-/// What the owner changes when it uses the cache: all tops, and the objects there. Two equal ones
-/// are two looks at a cache that was left alone, or was used and left as it had been; both may be
-/// taken.
+/// A hash of what the owner changes when it uses the cache: all tops, and the objects there. Two
+/// equal values mean that the cache was left alone, or was used and left as it had been; both may
+/// be taken.
 std::uint64_t ThreadCache::fingerprint() noexcept {
   std::uint64_t mixed = 1;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
@@ -128,8 +128,8 @@ void ThreadCache::take_slots(unsigned size_class, void** taken, std::size_t coun
   }
 }
 
-/// Decides whose each object is, given the owner's top: those that are ours move to the front of
-/// `taken`.
+/// Decides which objects are the thief's, given the owner's top, and moves them to the front of
+/// `taken`. Puts the others back.
 /// \returns  how many
 std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t count,
                                   std::size_t top) noexcept {
@@ -150,7 +150,7 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
   return ours;
 }
 
-/// Moves the bin's objects together.
+/// Moves the bin's objects together, over its gaps.
 /// \pre  called by the owner
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
   if (!has_gaps_[size_class]) return;

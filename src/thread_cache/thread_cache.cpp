@@ -30,7 +30,7 @@ ThreadCache::Hidden::~Hidden() {
   if (owner_ != nullptr) show(before_);
 }
 
-/// The fences are the compiler's: what is done while the bins are hidden stays there.
+/// The fences are for the compiler: what is done while the bins are hidden stays there.
 void ThreadCache::Hidden::show(const Seen& seen) noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   owner_->set_malloc_bins(*seen.malloc_bins);
@@ -52,7 +52,7 @@ void* ThreadCache::refill_and_pop(unsigned size_class) noexcept {
   return object;
 }
 
-/// Whether the next object of the class is to be a larger one; it is counted then.
+/// Whether the next object of the class is to be of a larger class; counts it if so.
 bool ThreadCache::rounds_up(unsigned size_class) noexcept {
   if (capacity(size_class) != 0 || size_class >= kRoundedUpClasses ||
       rounded_up_[size_class] == kRoundedUp || !central_->may_round_up(size_class)) {
@@ -63,7 +63,7 @@ bool ThreadCache::rounds_up(unsigned size_class) noexcept {
 }
 
 /// Grows the bin and fills half of it.
-/// \returns  false if it was not less than half full, or nothing came
+/// \returns  false if it was at least half full, or nothing came
 /// \pre      the bin has no gaps
 bool ThreadCache::top_up(unsigned size_class) noexcept {
   look_at_heap();
@@ -107,7 +107,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
   if (!push(size_class, object)) release(size_class, &object, 1);
 }
 
-/// The full bin gives up half of itself, or grows.
+/// Makes room in the full bin: grows or shrinks it, or flushes a batch.
 void ThreadCache::make_room(unsigned size_class) noexcept {
   look_at_heap();
   if (holds_too_much(size_class, budget_->share_bytes())) {
@@ -117,7 +117,7 @@ void ThreadCache::make_room(unsigned size_class) noexcept {
   }
 }
 
-/// Objects of a bin, or one for it, go to Central.
+/// Sends objects of a bin to Central.
 /// \returns  the bytes of those that were homeward
 std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_t count,
                                  Way way) noexcept {
@@ -145,9 +145,9 @@ void ThreadCache::make_room_homeward() noexcept {
   }
 }
 
-/// The first object of a class comes from a thread that did not allocate it: this one has had none.
-/// Where objects share cache lines, its neighbours may be another thread's; so the bin gets objects
-/// of its own first, and this one is used after them.
+/// Takes a thread's first object of a class, which another thread allocated. Where objects share
+/// cache lines, its neighbours may be another thread's. So the bin first gets objects of its own,
+/// and uses this one after them.
 /// \returns  false if objects are lines apart, or no others are to be had
 bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
   if (!Central::shares_lines(size_class) || !top_up(size_class) ||
@@ -192,7 +192,7 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   }
 }
 
-/// So many objects were claimed of a class that settles, or has moved: the bin takes no more back.
+/// Counts objects claimed of a class that settles, or has moved: the bin takes no more back.
 void ThreadCache::settle(unsigned size_class, std::size_t count, bool has_moved) noexcept {
   if (has_moved && central_->keeps_apart(size_class)) settling_[size_class] = {kSettlingObjects, 0};
   if (!settling_[size_class].is_on()) return;
@@ -200,9 +200,9 @@ void ThreadCache::settle(unsigned size_class, std::size_t count, bool has_moved)
   set_capacity(size_class, held(size_class));
 }
 
-/// An object of a class that settles, which the full bin does not take. The class has moved to
-/// another shard: what the thread had of it before lies among objects of others, and is likely to
-/// be what it frees last. A bin would keep that for ever, since it is allocated first then.
+/// Frees an object of a class that settles, past the full bin. The class has moved to another
+/// shard: the thread's earlier objects lie among those of other threads, and are likely to be freed
+/// last. A bin would keep them for ever, since it hands out first what was freed last.
 void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
   flush(size_class, held(size_class), Way::kToSpans);
   set_capacity(size_class, 0);
@@ -211,8 +211,8 @@ void ThreadCache::send_home(unsigned size_class, void* object) noexcept {
   ++settling_[size_class].sent_home;
 }
 
-/// Another thread is at the object's list. From a transfer cache it would come to this thread
-/// again, or to one of another shard: where objects share lines, it waits for others instead.
+/// The object's list is busy. From a transfer cache the object would come back to this thread, or
+/// to one of another shard. Where objects share lines, it waits in the homeward bin instead.
 void ThreadCache::send_home_later(unsigned size_class, void* object) noexcept {
   constexpr unsigned kBin = SizeClassMap::kHomeward;
   if (Central::shares_lines(size_class)) {
@@ -222,9 +222,10 @@ void ThreadCache::send_home_later(unsigned size_class, void* object) noexcept {
   release(size_class, &object, 1);
 }
 
-/// A class that settles is allocated again. That is all if enough of it was freed before.
+/// Called when a class that settles is allocated again. Ends settling if enough of it was freed
+/// before.
 /// \pre      the bin is empty
-/// \returns  whether it is
+/// \returns  whether settling has ended
 bool ThreadCache::end_settling(unsigned size_class) noexcept {
   if (settling_[size_class].sent_home < kSettlingFrees) return false;
   settling_[size_class] = {};
@@ -254,7 +255,7 @@ bool ThreadCache::give_slots(unsigned size_class, std::size_t count) noexcept {
   return true;
 }
 
-/// What is in the cache itself stays unused.
+/// Frees outgrown slots. Those inside the cache itself stay unused.
 void ThreadCache::take_slots_back(void** slots, std::size_t count) noexcept {
   const bool is_inline = slots >= inline_slots_ && slots < inline_slots_ + kInlineSlots;
   if (count != 0 && !is_inline) metadata_->deallocate(slots, count * sizeof(void*));

@@ -17,9 +17,9 @@
 
 namespace strata {
 
-/// How many bytes of objects all thread caches together may hold: a share of the heap, so that a
-/// small program stays small, up to an absolute bound. Each thread may hold its part of it, so that
-/// 512 threads hoard no more than two.
+/// Bounds the bytes of objects that all thread caches together may hold: a share of the heap, so
+/// that a small program stays small, up to an absolute bound. Each thread may hold an equal part,
+/// so 512 threads hoard no more than two. ThreadRegistry owns it.
 class CacheBudget {
  public:
   constexpr CacheBudget(const PageHeap& heap, std::size_t most_bytes) noexcept
@@ -27,15 +27,15 @@ class CacheBudget {
 
   void set_most_bytes(std::size_t bytes) noexcept {
     most_bytes_ = bytes;
-  }  ///< before the first thread
-  /// While there is pressure all caches together get only what a tiny program gets.
+  }  ///< call before the first thread
+  /// Under pressure, all caches together get only what a tiny program gets.
   void set_pressure(bool is_pressed) noexcept {
     is_pressed_.store(is_pressed, std::memory_order_relaxed);
   }
   void add_thread() noexcept { threads_.fetch_add(1, std::memory_order_relaxed); }
   void remove_thread() noexcept { threads_.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// What a thread may hold, and with the bins that lasting loads have made grow.
+  /// What a thread may hold: without and with the bins that lasting loads have grown.
   /// \returns  Below 4 GiB.
   std::size_t share_bytes() const noexcept {
     const std::size_t heap = heap_bytes();
@@ -48,35 +48,34 @@ class CacheBudget {
     return part_of(std::max(heap_bytes() / kHeapShare, kLeastLastingBytes));
   }
 
-  /// Pages of the heap that are in use: a hint. Where the page heap has several shards, it is what
-  /// was seen last.
+  /// Pages of the heap in use: a hint. If the page heap has several shards, the number last seen.
   std::size_t heap_pages() const noexcept {
     return heap_.has_one_shard() ? heap_.used_pages() : seen_pages_.load(std::memory_order_relaxed);
   }
-  /// Looks at the heap: every thread now and then.
+  /// Updates that number; every thread calls it now and then.
   void look_at_heap() noexcept {
     const std::size_t now = heap_.used_pages();
     const std::size_t seen = seen_pages_.load(std::memory_order_relaxed);
     const std::size_t little = seen / kLittleChange;
-    // All threads read it with each batch, so it is seldom written.
+    // All threads read it with each batch, so write it seldom.
     if (now > seen + little || now + little < seen)
       seen_pages_.store(now, std::memory_order_relaxed);
   }
 
  private:
-  // Chosen: an eighth and 512 KiB made servers with many small threads twice as slow (larson: 1.8
-  // against 0.5 of glibc's time) and no program's RSS smaller by more than a twentieth.
+  // Chosen: with an eighth and 512 KiB, servers with many small threads were twice as slow (larson:
+  // 1.8 against 0.5 of glibc's time), and no program's RSS was smaller by more than a twentieth.
   static constexpr std::size_t kHeapShare = 2;
   static constexpr std::size_t kLeastBytes = std::size_t{2} << 20;
-  // Chosen: what a thread may hold beyond this part comes of an eighth of the heap and these bytes.
-  // There bins hold more than they give and get (docs/decisions/0004).
+  // Chosen: beyond kModestPartBytes, a thread's share comes from an eighth of the heap and
+  // kModestBytes. There bins hold more than they give and get (docs/decisions/0004).
   static constexpr std::size_t kModestPartBytes = std::size_t{512} << 10;
   static constexpr std::size_t kModestShare = 8;
   static constexpr std::size_t kModestBytes = std::size_t{4} << 20;
   // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
   // caches may hold by default (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
-  // Chosen: what bins may hold changes by no more than this part of the heap does.
+  // Chosen: a smaller part of the heap changes what bins may hold by no more than that part.
   static constexpr std::size_t kLittleChange = 16;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;
@@ -95,62 +94,65 @@ class CacheBudget {
 
   const PageHeap& heap_;
   std::size_t most_bytes_;
-  // Hints: relaxed, nothing is ordered by them.
+  // Hints: relaxed, they order nothing.
   std::atomic<std::size_t> seen_pages_{0};
   std::atomic<std::uint32_t> threads_{0};
   std::atomic<bool> is_pressed_{false};
 };
 
-/// One thread's free objects, and how its bins are filled, flushed and sized.
+/// One thread's free objects, and the slow paths that fill, flush and size its bins. ThreadRegistry
+/// owns the caches; the malloc's slow paths call them.
 ///
-/// A bin has no slots until its class is first used, starts with a few, and doubles whenever it
-/// runs dry or over, up to kMaxBinBytes and as far as the thread's share of the budget goes. Where
-/// that is used up, a bin that often does so takes room from one that does not. One that goes on to
-/// run dry and over by turns, as batches have it do, may grow further, at the cost of idle bins.
-/// When threads have come and the thread holds more than twice its share, bins that run over give
-/// up half of themselves.
+/// A bin gets slots when its class is first used. It starts with a few and doubles whenever it runs
+/// dry or overflows, up to kMaxBinBytes and as far as the thread's share of the budget allows. When
+/// the share is used up, a bin that often does so takes room from one that does not. A bin that
+/// goes on to run dry and overflow by turns, as under batches, may grow further, at the cost of
+/// idle bins. When new threads leave a thread with more than twice its share, bins that overflow
+/// give up half of themselves.
 ///
-/// Beside the classes there is a bin of homeward objects, whose spans serve nobody: malloc never
-/// pops from it, and when it is full all of it goes to the spans.
-/// \threads  Its thread only, apart from counting and take_over(), which any thread may do:
-///           bins_lock_ keeps a bin's slots where they are meanwhile. All slow paths hold it, and
-///           hide the bins from signal handlers of the thread.
+/// A further bin holds homeward objects, whose spans serve nobody: malloc never pops from it, and
+/// when it is full, all of it goes to the spans.
+/// \threads  Its thread only, except for counting and take_over(), which any thread may call:
+///           bins_lock_ keeps a bin's slots in place meanwhile. All slow paths hold it, and hide
+///           the bins from signal handlers of the thread.
 class ThreadCache : public ObjectBins, public ListLink<> {
  public:
   ThreadCache(Central& central, CacheBudget& budget, MetadataArena& metadata) noexcept;
 
-  /// Fills the empty bin and pops. The object may be of a larger class, aligned at least as well.
+  /// Fills the empty bin and pops. The object may be of a larger class, with at least the same
+  /// alignment.
   /// \returns  nullptr when out of memory.
   /// \cost     a batch from Central
   void* refill_and_pop(unsigned size_class) noexcept;
 
-  /// Makes room in the full bin, by growing it or by moving its colder half to Central, and pushes.
+  /// Makes room in the full bin (grows it, or moves its colder half to Central) and pushes.
   void flush_and_push(unsigned size_class, void* object) noexcept;
 
-  ///   kUsual    to where other threads find it first
-  ///   kToSpans  past the transfer caches, which would get memory for what leaves them at once
-  ///   kIdle     the same, as what nobody needs: spans that become empty by it become pages
+  ///   kUsual    to where other threads look first
+  ///   kToSpans  past the transfer caches, which would allocate memory for objects that leave at
+  ///             once
+  ///   kIdle     as kToSpans, but as unneeded objects: spans that become empty turn into pages
   enum class Way : std::uint8_t { kUsual, kToSpans, kIdle };
 
-  /// Moves everything to Central, of the classes below `end_class`.
+  /// Moves all objects of the classes below `end_class` to Central.
   /// \returns  true if there was anything
   bool flush_all(unsigned end_class = SizeClassMap::kCount, Way way = Way::kToSpans) noexcept;
 
-  /// Has no objects any more.
+  /// Drops all objects.
   /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
-  /// Gives back the slots of its bins: the end of a cache without objects.
+  /// Frees the slots of its bins, at the end of a cache without objects.
   /// \threads  no other thread uses it at the same time, or ever again
   void give_back_slots() noexcept;
 
-  /// Moves to the spans what another thread's cache holds, but for the latest object of each bin,
-  /// while that thread goes on (take_over.cpp tells how).
+  /// Moves the objects of another thread's cache to the spans, except the latest of each bin, while
+  /// that thread runs on (take_over.cpp says how).
   ///   kIdle  only if its owner did nothing with it since the last call
   ///   kAll   in any case
-  /// `room` is `room_slots` slots that nothing else uses meanwhile; `barrier` is the kernel's, or
-  /// that of a test, which plays the owner there.
-  /// \returns  bytes moved; 0 where the kernel has no such barrier
+  /// `room` is `room_slots` slots that nothing else uses meanwhile. `barrier` is the kernel's, or
+  /// that of a test, which plays the owner in it.
+  /// \returns  bytes moved; 0 if the kernel has no such barrier
   enum class Owners { kIdle, kAll };
   using Barrier = bool (*)();
   std::size_t take_over(Owners which, void** room, std::size_t room_slots,
@@ -158,7 +160,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
 
   /// Bytes that the bins have room for.
   /// \threads  its own, and any while it is parked
-  // Not analysed: in those threads it does not change meanwhile.
+  // Not analysed: it does not change while those threads read it.
   std::size_t capacity_bytes() const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     return capacity_bytes_;
   }
@@ -171,10 +173,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   using Counts = std::array<std::size_t, SizeClassMap::kCount>;
   void add_objects(Counts& counts) noexcept;
 
-  /// Falls by one with each object that comes from Central; for the cache's user.
+  /// A counter for the cache's user: falls by one with each object from Central.
   /// \threads  its own
   std::int64_t& countdown() noexcept { return countdown_; }
-  /// Blocks beyond the size classes until it counts them; for the cache's user.
+  /// A counter for the cache's user: blocks beyond the size classes until it counts them.
   /// \threads  its own
   std::int32_t& blocks_left() noexcept { return blocks_left_; }
 
@@ -184,71 +186,72 @@ class ThreadCache : public ObjectBins, public ListLink<> {
  private:
   friend class ThreadRegistry;  // the owner's state
 
-  // Chosen. A bin has 2^n - 1 objects, so that its slots with the empty one are a power of two.
+  // Chosen. A bin has 2^n - 1 objects, so that its slots, including the empty one, are a power of
+  // two.
   static constexpr std::size_t kFirstCapacity = 7;
   static constexpr std::size_t kMaxCapacity = 2047;
-  // Chosen: what one class of one thread may hold; half of it travels as a batch. A batch of large
-  // objects is few objects, so they get more (docs/decisions/0013).
+  // Chosen: what one class of one thread may hold; half of it moves as a batch. Large objects get
+  // more, since a batch of them is few objects (docs/decisions/0013).
   static constexpr std::size_t kMaxBinBytes = 96 * 1024;
   static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
   static constexpr std::size_t kLargeFromBytes = 1024;
-  // Chosen: a bin that could not grow counts how often it did the same as the time before, run dry
-  // or over, up to the length of a long run in a row, and begins anew where it did so only once.
-  // Above the first count its load is a lasting one, of batches that do not fit: it is filled and
-  // emptied as a whole. It asks for room there if batches are a little larger, and at the second
-  // count, where idle bins give way. It may have so many times the bytes, of all that the lasting
-  // share has left but for this part of it.
+  // Chosen: a bin that could not grow counts how often it ran dry or overflowed again as it did the
+  // time before, up to kLongRun in a row. The count restarts when it did so only once. Above
+  // kLastingCalls its load is lasting: batches that do not fit. Then the bin is filled and emptied
+  // as a whole. It asks for room at that count if batches are a little larger than it, and again at
+  // kAskAgainCalls, when idle bins give way. It may then have kLastingTimes the bytes, out of what
+  // the lasting share has left, except for 1/kReservePart of it.
   static constexpr std::uint8_t kLastingCalls = 50;
   static constexpr std::uint8_t kAskAgainCalls = 100;
   static constexpr std::uint8_t kLongRun = 8;
-  // Chosen: a class without a bin asks so often whether there is room by now.
+  // Chosen: a class without a bin asks for room once in so many calls.
   static constexpr std::uint8_t kAskForFirst = 8;
   static constexpr std::size_t kLastingTimes = 16;
   static constexpr std::size_t kReservePart = 4;
   // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not
-  // grow. A look takes as long as one of these calls. With sixteen times as many looks, bins take
-  // turns (docs/decisions/0004).
+  // grow. A look takes as long as such a call. With sixteen times as many looks, bins take turns
+  // (docs/decisions/0004).
   static constexpr std::uint8_t kSlowCallsPerLook = 64;
   // Chosen: a look reads a line of each shard of the page heap, which other processors write.
   static constexpr std::uint8_t kBatchesPerLook = 64;
-  // Chosen: when the heap has grown by this part of itself, and so much at least, what such bins
-  // hold may be of more use elsewhere.
+  // Chosen: when the heap has grown by this part of itself, and by at least so many pages, memory
+  // in bins that lasting loads have grown may be of more use elsewhere.
   static constexpr std::size_t kHeapGrowthPart = 8;
   static constexpr std::size_t kHeapGrowthPages = (std::size_t{2} << 20) / kPageBytes;
-  // Chosen: a class that the process has no span of may never need more than a few objects. So many
-  // come from the next power of two, up to this size: a span takes two OS pages of memory and
-  // bookkeeping, and as many page faults (docs/decisions/0022).
+  // Chosen: a class without a span in the process may never need more than a few objects. The first
+  // so many come from the next power of two, up to this size: a span takes two OS pages of memory
+  // and bookkeeping, and as many page faults (docs/decisions/0022).
   static constexpr std::uint8_t kRoundedUp = 8;
   static constexpr unsigned kRoundedUpClasses = SizeClassMap::class_of(2048);
-  // Chosen: a slot is at most a thirty-second of the object in it. For smaller ones a bin that
-  // spares some calls of the slow way takes more memory than it is worth.
+  // Chosen: from this size on a slot is at most a thirty-second of its object. For smaller objects,
+  // a bin that saves some calls of the slow path takes more memory than it is worth.
   static constexpr std::size_t kLastingFromBytes = 256;
-  // Chosen: others who need the same list wait for so many objects at most, some 5 µs.
+  // Chosen: other threads wait at a list for at most so many objects, some 5 µs.
   static constexpr std::size_t kFlushObjects = 256;
-  // Chosen: a bin grows to this part of what its thread's share has left, or to this size as long
-  // as there is anything left. Who came first would have the whole share otherwise, and an object
-  // of 32 KiB is worth less than bins of small ones (docs/decisions/0004).
+  // Chosen: a bin grows to this part of what its thread's share has left, or to kSmallBinBytes
+  // while anything is left. Otherwise the first bin would take the whole share, and an object of 32
+  // KiB is worth less than bins of small ones (docs/decisions/0004).
   static constexpr std::uint32_t kBinPart = 4;
   static constexpr std::uint32_t kSmallBinBytes = 1024;
-  // Chosen: up to this size a class has a bin if the share has room for an object of each. With all
+  // Chosen: up to this size a class gets a bin if the share has room for one object of it. With all
   // sizes, buffers that grow through them (realloc) took 3% more memory.
   static constexpr std::uint32_t kSurelyCachedBytes = 4096;
-  // Chosen: when a class has moved, its objects go past the bin as they are freed, a tenth of a
-  // microsecond each, until the thread has freed so many and allocates again, or so many were
+  // Chosen: after a class has moved, its freed objects bypass the bin, a tenth of a microsecond
+  // each, until the thread has freed kSettlingFrees and allocates again, or kSettlingObjects were
   // allocated and freed.
   static constexpr std::uint16_t kSettlingFrees = 64;
   static constexpr std::uint16_t kSettlingObjects = 2048;
-  // Chosen: how many are claimed at a time meanwhile. With as many as the bin has slots for, eight
-  // threads that hand objects over took 10% more memory.
+  // Chosen: how many objects are claimed at a time meanwhile. With as many as the bin has slots
+  // for, eight threads that hand objects over took 10% more memory.
   static constexpr std::size_t kSettlingBatch = 32;
-  // Chosen: the share moves with the heap; a bin that gave way each time would flush and fill in
-  // turn.
+  // Chosen: the share moves with the heap. A bin that gave way at each change would flush and fill
+  // by turns.
   static constexpr std::size_t kShrinkAbove = 2;
-  // Derived: the first slots of the first eighteen bins are in the cache itself, which then fills
-  // 4 KiB. Slots from the arena serve another bin when one has outgrown them; these do not.
+  // Derived: the first slots of the first eighteen bins are in the cache itself, which then fills 4
+  // KiB. Outgrown slots from the arena serve another bin; these do not.
   static constexpr std::size_t kInlineSlots = 148;
 
-  // Chosen: a batch, and what it may hold for nobody's use.
+  // Chosen: a batch, and how many bytes may wait in it.
   static constexpr std::size_t kHomewardSlots = 128;
   static constexpr std::size_t kLeastHomeward = 16;
   static constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
@@ -256,15 +259,15 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
   struct Latest {
     Slow slow;
-    std::uint8_t run;  ///< how often in a row, up to kLongRun
+    std::uint8_t run;  ///< times in a row, up to kLongRun
   };
   enum class Load : bool { kUsual, kLasting };
   static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
 
-  /// While it lives, malloc and free of the owner find no bins. Only a signal handler can call them
-  /// now; it is served like any that finds a lock held. A bin's top and limit are two words, and a
-  /// handler between their stores would find neither what was nor what will be. Here one store ends
-  /// all pops, and another all pushes.
+  /// While it lives, the owner's malloc and free find no bins. Only a signal handler can call them
+  /// then; it is served like any that finds a lock held. A bin's top and limit are two words, and a
+  /// handler between their stores would find an inconsistent bin. Here one store stops all pops,
+  /// and another all pushes.
   class Hidden {
    public:
     explicit Hidden(ThreadCache& cache) noexcept STRATA_REQUIRES(cache.bins_lock_);
@@ -301,8 +304,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     return refused_[size_class] > kLastingCalls &&
            SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
   }
-  /// How many objects a refill or a flush moves: half of the bin, or all of it where what comes and
-  /// goes at once is more than it can hold.
+  /// How many objects a refill or a flush moves: half of the bin, or all of it if more comes and
+  /// goes at once than it can hold.
   std::size_t batch(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     const std::size_t all = capacity(size_class);
     return is_lasting(size_class) ? all : (all + 1) / 2;
@@ -319,7 +322,6 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t spare_bytes(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   bool shrink_idle() noexcept STRATA_REQUIRES(bins_lock_);
   void shrink_if_heap_grew() noexcept STRATA_REQUIRES(bins_lock_);
-  /// With one batch in kBatchesPerLook.
   void look_at_heap() noexcept STRATA_REQUIRES(bins_lock_) {
     if (batches_++ % kBatchesPerLook == 0) [[unlikely]]
       budget_->look_at_heap();
@@ -348,36 +350,35 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t sort_out(unsigned size_class, void** taken, std::size_t count,
                        std::size_t top) noexcept STRATA_REQUIRES(bins_lock_);
 
-  // The tops and limits of ObjectBins are the owner's on its hot path, which takes no lock; they
-  // change otherwise under bins_lock_ alone.
+  // The owner uses the tops and limits of ObjectBins on its hot path, which takes no lock;
+  // otherwise they change only under bins_lock_.
   void** bases_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_);
-  // Slots the bin owns, a power of two or 0.
+  // Slots that the bin owns: a power of two, or 0.
   std::uint16_t slot_counts_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_) = {};
   Central* central_;
   Central::Place place_;
   CacheBudget* budget_;
   MetadataArena* metadata_;
-  ThreadState* owner_ = nullptr;  // who uses it; written by itself, with the registry's lock
+  ThreadState* owner_ = nullptr;  // its user, which writes it under the registry's lock
   std::int64_t countdown_ = ThreadState::kUndrawn;
   std::int32_t blocks_left_ = 0;
   // Capacity x object size over all bins.
   std::size_t capacity_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
-  // The part of it in bins that a lasting load has made grow, and the heap's pages then.
+  // The part of it in bins that a lasting load has grown, and the heap's pages then.
   std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
-  // The bins that ran dry or over since the last look for one that did not, and calls of those that
-  // could not grow.
+  // The bins that ran dry or overflowed since the last look for an idle one, and calls of those
+  // that could not grow.
   std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint8_t batches_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
-  // The count of a bin that could not grow, and 1; 0 if it may be able to.
+  // 1 + the count of a bin that could not grow; 0 if it may be able to grow.
   std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // What it did last, since the last look for idle ones.
+  // Whether it last ran dry or overflowed, since the last look for idle bins.
   Latest latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // A class that has moved settles until so many more objects come and go, or as many as suffice
-  // were sent home.
+  // A class that has moved settles until `left` more objects come and go, or enough were sent home.
   struct Settling {
     std::uint16_t left = 0;
     std::uint16_t sent_home = 0;
@@ -387,13 +388,13 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     }
   };
   Settling settling_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // Objects of a larger class that were allocated in place of its own.
+  // How many objects of a larger class were allocated in place of its own.
   std::uint8_t rounded_up_[kRoundedUpClasses] STRATA_GUARDED_BY(bins_lock_) = {};
-  // A lasting load has made it grow.
+  // Whether a lasting load has grown the bin.
   bool has_lasting_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // Slots below the top may be nullptr.
+  // Whether slots below the top may be nullptr.
   bool has_gaps_[SizeClassMap::kBins] STRATA_GUARDED_BY(bins_lock_) = {};
-  // Fingerprints: at the last take_over(), and when there was nothing left to take.
+  // Fingerprints: at the last take_over(), and when nothing was left to take.
   std::uint64_t seen_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint64_t taken_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t inline_used_ STRATA_GUARDED_BY(bins_lock_) = 0;

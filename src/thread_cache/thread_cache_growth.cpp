@@ -1,4 +1,4 @@
-// How the bins of a thread grow, and which of them gives way to which.
+// How a thread's bins grow, and which bin gives way to which.
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
   return std::clamp<std::size_t>(most / bytes, 1, kMaxCapacity);
 }
 
-/// The bin ran dry, or over.
+/// Called when the bin ran dry or overflowed.
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
   ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
@@ -23,11 +23,11 @@ bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
                                     : take_from_idle(size_class);
 }
 
-/// Counts that the bin ran dry, or over, once more. Batches that are much larger than the bin have
-/// it do the same many times in a row; those that are a little larger, twice, by turns; what comes
-/// and goes at random, every other or third time only once, and then the count begins anew. A class
-/// without a bin is always as badly off.
-/// \returns  whether it is worth it to ask for room
+/// Counts that the bin ran dry or overflowed again. Batches much larger than the bin make it do the
+/// same many times in a row; batches a little larger, twice, by turns; traffic at random, every
+/// other or third time only once, and then the count restarts. A class without a bin is always as
+/// badly off.
+/// \returns  whether to ask for room
 bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool has_bin = capacity(size_class) != 0;
@@ -67,9 +67,9 @@ bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   return has_grown;
 }
 
-/// When the heap has grown, what lasting loads have made grow may stand in its way. It grows again
-/// where the load goes on.
-/// \pre  there is some
+/// Once the heap has grown, shrinks the bins that lasting loads have grown: they may stand in its
+/// way. They grow again where the load goes on.
+/// \pre  there are some
 void ThreadCache::shrink_if_heap_grew() noexcept {
   const std::size_t pages = budget_->heap_pages();
   if (pages < heap_pages_ + std::max(heap_pages_ / kHeapGrowthPart, kHeapGrowthPages)) return;
@@ -85,7 +85,7 @@ bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const n
   return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
 }
 
-/// Halves the bins that did not run dry or over since the last call.
+/// Halves the bins that neither ran dry nor overflowed since the last call.
 /// \returns  whether there were any
 bool ThreadCache::shrink_idle() noexcept {
   const std::size_t before = capacity_bytes_;
@@ -97,8 +97,8 @@ bool ThreadCache::shrink_idle() noexcept {
   return capacity_bytes_ != before;
 }
 
-/// Halves the largest bin for one that has next to nothing, where the share is used up. It stays
-/// the larger of the two, so that bins do not take turns.
+/// When the share is used up, halves the largest bin for one that has next to nothing. It stays the
+/// larger of the two, so that bins do not take turns.
 /// \returns  false if none is large enough, the bin is not small, or the objects are not
 bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
@@ -117,9 +117,9 @@ bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
   return true;
 }
 
-/// Where objects come and go at random, every bin runs dry and over now and then. One that could
-/// not grow gets room from one that did neither of late: as much as lies there in objects, so that
-/// all of them together hold no more than before.
+/// Where objects come and go at random, every bin runs dry and overflows now and then. Gives a bin
+/// that could not grow room from one that did neither of late: as much as that held in objects, so
+/// that all bins together hold no more than before.
 /// \returns  whether it has grown
 bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
@@ -136,9 +136,9 @@ bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   return grow_to(std::min(most, now + gained), size_class);
 }
 
-/// The bin that has most to spare, `bytes` at least, of those that did not run dry or over since
-/// the last look; 0 if there is none. Not one that a lasting load has made grow, that
-/// settles, or that another thread took objects from.
+/// The bin with most to spare, at least `bytes`, of those that neither ran dry nor overflowed since
+/// the last look; 0 if there is none. Excludes bins that a lasting load has grown, that settle, or
+/// that another thread took objects from.
 unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
@@ -152,7 +152,7 @@ unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   return idle;
 }
 
-/// What shrink() makes free of the bin, as far as objects lie there; 0 if it has room for one only.
+/// The bytes of objects that shrink() would free; 0 if the bin has room for one only.
 /// \pre      it has no gaps
 std::size_t ThreadCache::spare_bytes(unsigned size_class) const noexcept {
   const std::size_t kept = capacity(size_class) / 2;
@@ -198,7 +198,8 @@ bool ThreadCache::grow_to(std::size_t most, unsigned size_class) noexcept {
   return true;
 }
 
-/// What bins may grow by: of the thread's share, or of what lasting loads may have beside it.
+/// By how much bins may grow: within the thread's share, or within what lasting loads may have
+/// beside it.
 std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexcept {
   const auto left = [](std::size_t most, std::size_t now) { return most > now ? most - now : 0; };
   if (load == Load::kUsual && lasting_bytes_ == 0) return left(share, capacity_bytes_);
@@ -207,7 +208,7 @@ std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexc
   return std::min(left(share, capacity_bytes_ - lasting_bytes_), left(lasting, capacity_bytes_));
 }
 
-/// Halves the bin, and leaves it half full at the most.
+/// Halves the bin, and leaves it at most half full.
 void ThreadCache::shrink(unsigned size_class) noexcept {
   close_gaps(size_class);
   const std::size_t kept = capacity(size_class) / 2;

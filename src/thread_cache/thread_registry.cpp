@@ -11,8 +11,8 @@
 namespace strata {
 namespace {
 
-/// Whether the thread's state is there, and says that the cache is its own. No fault where it was
-/// unmapped.
+/// Whether the thread's state is still mapped, and names the cache as its own. Does not fault if it
+/// was unmapped.
 bool has_state(const ThreadState& thread, const ThreadCache* cache) noexcept {
   std::uint32_t first;
   std::memcpy(&first, &cache, sizeof first);
@@ -137,8 +137,8 @@ std::size_t ThreadRegistry::flush(ThreadCache::Owners which) noexcept {
   }
 }
 
-/// Nobody needed the cache for a while: what its bins took for slots is for other bookkeeping, and
-/// the next thread begins with a small one.
+/// Empties a cache that nobody needed for a while. Its slots go back to the metadata arena, and the
+/// next thread begins with small bins.
 void ThreadRegistry::retire(ThreadCache& cache, ThreadCache::Way way) noexcept {
   cache.flush_all(SizeClassMap::kCount, way);
   cache.give_back_slots();
@@ -148,6 +148,7 @@ void ThreadRegistry::retire(ThreadCache& cache, ThreadCache::Way way) noexcept {
   empty_.push_front(*empty);
 }
 
+/// Makes room_.
 /// \returns  False when out of memory.
 bool ThreadRegistry::make_room() noexcept {
   if (room_ == nullptr)

@@ -11,32 +11,32 @@ namespace strata {
 
 class ThreadCache;
 
-/// What a thread has in thread-local storage: 64 bytes of static TLS, so that the library can be
-/// loaded with dlopen.
+/// A thread's thread-local storage: 64 bytes of static TLS, so that the library can be loaded with
+/// dlopen.
 ///
-/// malloc pops from one set of bins and free pushes to another. They are the same, the thread's
-/// ThreadCache, unless a feature watches allocations (the detour): then malloc finds its bins empty
-/// and goes the slow way, which counts and pops from free's. Where every free is verified, both
-/// sets are empty and full for ever, and `verified_bins` are those of the cache, which are used
-/// after a look at the object's state.
-/// \threads  Its thread only, apart from malloc_bins and the two counts: the thread that begins or
-///           ends a watch sets them for all threads (relaxed: a thread that sees it an allocation
-///           later has begun its watch an allocation later).
+/// malloc pops from one set of bins and free pushes to another. Both are the thread's ThreadCache,
+/// unless a watcher redirects malloc (the detour): then malloc finds empty bins and takes the slow
+/// path, which counts and pops from free's bins. While every free is verified, both sets are empty
+/// and full for ever, and `verified_bins`, which are the cache's, are used after a check of the
+/// object's state.
+/// \threads  Its thread only, except malloc_bins and the two counts: the thread that begins or ends
+///           a watch sets them for all threads (relaxed: a thread that sees it an allocation later
+///           begins its watch an allocation later).
 struct ThreadState {
-  /// What a count is before its first allocation: the next one draws the interval.
+  /// A count before its first allocation: the next one draws the interval.
   static constexpr std::int64_t kUndrawn = INT64_MIN / 2;
 
   ObjectBins* malloc_bins;
   ObjectBins* free_bins;
   ObjectBins* verified_bins;           ///< empty and full for ever, unless frees are verified
-  ThreadCache* cache = nullptr;        ///< its own, if it has one
-  const void* moved = nullptr;         ///< where realloc moved a block the last time
-  std::int64_t bytes_left = kUndrawn;  ///< below 0: the allocation that took it there is chosen
+  ThreadCache* cache = nullptr;        ///< nullptr if it has none
+  const void* moved = nullptr;         ///< where realloc last moved a block to
+  std::int64_t bytes_left = kUndrawn;  ///< the allocation that takes it below 0 is chosen
   std::int64_t calls_left = kUndrawn;
-  bool is_watching = false;   ///< what the watcher itself allocates is not counted
-  bool is_in_window = false;  ///< calls_left says which of the next allocations is guarded
-  PagePlace pages = {};       ///< where it gets pages from
-  std::int32_t frees_left = INT32_MAX;  ///< below 0: so many were verified, to be counted
+  bool is_watching = false;             ///< the watcher's own allocations do not count
+  bool is_in_window = false;            ///< calls_left chooses the allocation to guard
+  PagePlace pages = {};                 ///< the shard that gives it pages
+  std::int32_t frees_left = INT32_MAX;  ///< below 0: verified frees to be counted
 
   ObjectBins& for_malloc() noexcept {
     return *std::atomic_ref<ObjectBins*>(malloc_bins).load(std::memory_order_relaxed);
@@ -45,7 +45,6 @@ struct ThreadState {
     std::atomic_ref<ObjectBins*>(malloc_bins).store(&bins, std::memory_order_relaxed);
   }
 
-  /// From now on it has no cache.
   void bypass_caches() noexcept {
     ObjectBins& direct = EmptyBins::g_all[EmptyBins::kDirect];
     cache = nullptr;
@@ -54,7 +53,7 @@ struct ThreadState {
     set_malloc_bins(direct);
   }
 
-  /// Where malloc pops from changes only if it is still `before`.
+  /// Has malloc pop from `after`, if it still pops from `before`.
   void exchange_malloc_bins(ObjectBins& before, ObjectBins& after) noexcept {
     if (&before == &after) return;  // on every slow path, and worth two locked instructions there
     ObjectBins* expected = &before;
@@ -72,9 +71,9 @@ struct ThreadState {
     return (bytes_after | calls_after) < 0;
   }
 
-  /// The beginning of malloc's slow way while a watch is on: the next object of the thread's own
-  /// bins, and the allocation is counted.
-  /// \returns  As ObjectBins::pop(). nullptr, and nothing is counted, if the bin is empty, a watch
+  /// The start of malloc's slow path while a watch is on: pops from the thread's own bins and
+  /// counts the allocation.
+  /// \returns  As ObjectBins::pop(). nullptr, without counting, if the bin is empty, a watch
   ///           chooses the allocation, or none is on.
   /// \cost     Some 40 instructions a malloc more than without a watch.
   void* pop_watched(unsigned size_class) noexcept {
