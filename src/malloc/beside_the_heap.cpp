@@ -6,8 +6,8 @@
 
 namespace strata {
 
-/// A block of 0 bytes that can only be freed, which no watcher has chosen.
-/// \returns  nullptr where it is served like any other
+/// Makes a block of 0 bytes that can only be freed, which no watcher has chosen.
+/// \returns  nullptr: serve it like any other
 void* MallocInstance::allocate_empty(const Allocation& allocation) noexcept {
   // A heap that can end, or be emptied, has to find all its blocks.
   const bool is_apt = allocation.alignment <= EmptyBlocks::kBlockBytes && has_empty_blocks() &&
@@ -23,8 +23,9 @@ Engine::Block MallocInstance::serve_spare(const Allocation& allocation) noexcept
   return {block.address, block.is_zero};
 }
 
-/// Most small programs end before they need a heap. It begins with what it may guard.
-/// \returns  no block where this one is to begin it
+/// Serves an allocation without starting the heap: most small programs end before they need one.
+/// What may be guarded starts the heap.
+/// \returns  no block if this one should start it
 Engine::Block MallocInstance::serve_before_start(const Allocation& allocation) noexcept {
   if (allocation.bytes > SizeClassMap::kMaxBytes || is_looked_at_.load(std::memory_order_relaxed) ||
       detour_.is_on() || !host_.count_first_block()) {

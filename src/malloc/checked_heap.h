@@ -11,13 +11,13 @@
 
 namespace strata {
 
-/// The malloc under full checks: every allocation and every free passes here, for any size.
+/// The malloc under full checks. MallocInstance owns it and sends it every allocation and every
+/// free of any size.
 ///   small          CheckedObjects
-///   large, huge    those that find no place between guards (Guards::blocks): what was asked for
-///                  is in a table; the bytes after it are watched up to kMostBlockSlack. Freed
-///                  ones are not filled; huge ones are unmapped at once, so that a late access is
-///                  a fault.
-/// realloc always moves, so that a pointer to the old place is one to freed memory.
+///   large, huge    those that find no place between guards (Guards::blocks): a table holds the
+///   bytes asked for, and up to kMostBlockSlack bytes after them are watched. Freed blocks are not
+///   filled; huge ones are unmapped at once, so that a late access is a fault.
+/// realloc always moves, so that a pointer to the old place points to freed memory.
 /// \errors   Misuse is fatal, with its sentence.
 /// \threads  Any number at once.
 class CheckedHeap {
@@ -29,40 +29,40 @@ class CheckedHeap {
   CheckedHeap(const CheckedHeap&) = delete;
   CheckedHeap& operator=(const CheckedHeap&) = delete;
 
-  /// Before the first allocation, under full checks.
+  /// Called before the first allocation, under full checks.
   /// \returns  False when out of memory; it can be tried again.
   bool start(std::uint64_t seed) noexcept { return objects_.start(seed); }
 
-  /// Whether so many bytes and their slack are more than any object has.
+  /// Whether so many bytes and their slack exceed every object.
   static constexpr bool is_block(std::size_t bytes) noexcept {
     return bytes > SizeClassMap::kMaxBytes - CheckedObjects::kLeastSlack;
   }
 
   /// \returns  Its address is nullptr when out of memory.
   Engine::Block allocate(const Allocation& allocation) noexcept;
-  /// \param size_class  the page map's; 0: it has none
+  /// \param size_class  the page map's entry; 0: none
   void deallocate(void* p, unsigned size_class, const FreeCall& call) noexcept;
   /// What was asked for at `p`.
   /// \errors  A pointer that is not live is fatal; `action` is the sentence's first word.
   std::size_t requested_bytes(const void* p, const char* action) noexcept;
 
-  /// Ends the wait of what is in quarantine.
+  /// Empties the quarantine.
   /// \returns  true if anything was
   bool flush_quarantine() noexcept { return objects_.flush_quarantine(); }
-  /// Nothing is known of any object or block any more; who calls this gives them back.
+  /// Forgets all objects and blocks; the caller gives their memory back.
   /// \threads  no other thread uses it at the same time
   void forget_all() noexcept {
     objects_.forget_objects();
     blocks_.forget_all();
   }
-  /// Looks at all that is watched, live or not: what is never freed is never looked at otherwise.
+  /// Verifies everything watched, live or not: blocks that are never freed are verified only here.
   void verify_all() noexcept;
   CheckedObjects& objects() noexcept { return objects_; }
 
   void hold_locks_for_fork() noexcept;
 
  private:
-  // Chosen: what an overflow writes first; watching all would touch pages that are not used.
+  // Chosen: an overflow writes these bytes first; watching all would touch unused pages.
   static constexpr std::size_t kMostBlockSlack = 1024;
 
   void verify_slack(const void* block, std::size_t bytes) noexcept;
@@ -70,7 +70,7 @@ class CheckedHeap {
 
   Engine& engine_;
   CheckedObjects objects_;
-  SharedAddressTable<Allocation> blocks_;  // what was asked for at large and huge blocks
+  SharedAddressTable<Allocation> blocks_;  // the bytes asked for, of large and huge blocks
 };
 
 }  // namespace strata

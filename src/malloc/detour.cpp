@@ -3,7 +3,7 @@
 namespace strata {
 namespace {
 
-// Chosen: no address space has so much. What asks for more fails, and is not counted.
+// Chosen: no address space has so much. Larger requests fail, and are not counted.
 constexpr std::size_t kMostCounted = std::size_t{1} << 60;
 static_assert(std::int64_t{kMostCounted} < ThreadState::kUndrawn - INT64_MIN,
               "a count that begins undrawn has room for an allocation");
@@ -22,8 +22,8 @@ void Detour::end(Unit unit) noexcept {
   if ((before & ~(1u << unit)) == 0) engine_.registry().redirect_malloc(nullptr);
 }
 
-/// Looks at a count that may be below zero.
-/// \returns  the watcher if it chose this allocation, and the next interval is drawn
+/// Checks a count that may be below zero.
+/// \returns  the watcher if it chose this allocation; the next interval is drawn then
 Watcher* Detour::chooser(Unit unit, std::int64_t& left) noexcept {
   if (left >= 0) return nullptr;
   if (!is_on(unit)) {

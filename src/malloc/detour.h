@@ -10,9 +10,8 @@
 
 namespace strata {
 
-/// While it lives, what the thread allocates is our own affair: no watcher sees it, and it leaves
-/// no trace in the counts, which are set at the end to what they were, or to what was drawn
-/// meanwhile.
+/// While it lives, no watcher sees the thread's allocations, and they leave no trace in the counts:
+/// at the end these are set to their old values, or to values drawn meanwhile.
 class WatchPause {
  public:
   explicit WatchPause(ThreadState& thread) noexcept
@@ -45,41 +44,40 @@ class WatchPause {
   const bool was_watching_;
 };
 
-/// A feature that looks at some allocations: a profile, guard pages. It is handed the chosen ones
-/// and says itself how far apart they are.
+/// A feature that sees some allocations: a profile, guard pages. The Detour hands it the chosen
+/// ones; it decides how far apart they are.
 ///
-/// The thread that calls is marked (ThreadState::is_watching): what the watcher allocates is not
-/// counted and not chosen. No lock of ours is held when it is called. Functions have bodies instead
-/// of = 0, which would need the C++ runtime.
+/// The calling thread is marked (ThreadState::is_watching): the watcher's own allocations are
+/// neither counted nor chosen. It is called with no lock of ours held. Functions have bodies
+/// instead of = 0, which would need the C++ runtime.
 /// \threads  Any number at once.
 class Watcher {
  public:
-  /// The distance to the next choice, in bytes or in calls: the allocation that begins within it is
-  /// not chosen, the one that exceeds it is. Drawn by each thread; an allocation counts with the
-  /// size of its class.
+  /// The distance to the next choice, in bytes or in calls: the allocation that exceeds it is
+  /// chosen. Each thread draws its own; an allocation counts with the size of its class.
   virtual std::int64_t draw_interval() noexcept { return INT64_MAX / 4; }
 
-  /// The block for a chosen allocation. It is in no size class of the page map, so that free and
-  /// realloc of it take the slow way by themselves.
-  /// \returns  nullptr: this one is served like any other.
+  /// Makes the block for a chosen allocation. It is in no size class of the page map, so free and
+  /// realloc of it take the slow path.
+  /// \returns  nullptr: serve this one like any other.
   virtual Engine::Block allocate(const Allocation& allocation) noexcept { return {nullptr, false}; }
 
-  /// The same for a block that exists already: a large one that realloc resized in place.
+  /// Tells of a chosen block that exists already: a large one that realloc resized in place.
   virtual void adopt(void* p, std::size_t bytes) noexcept {}
 
  protected:
   ~Watcher() = default;
 };
 
-/// How watchers see allocations at no cost for programs that have none, and little for those that
-/// do: while one watches, every thread's malloc finds empty bins and takes the slow way. There an
-/// allocation is counted (ThreadState::pop_watched) and served from the thread's cache as always,
-/// or it is the chosen one. Free is not touched: a watched block is in no size class, which is the
-/// slow way already.
+/// Lets watchers see allocations, at no cost to programs without watchers and little to others.
+/// While one watches, every thread's malloc finds empty bins and takes the slow path. There an
+/// allocation is counted (ThreadState::pop_watched) and served from the thread's cache as usual,
+/// unless it is the chosen one. Free is unchanged: a watched block is in no size class, so its free
+/// takes the slow path anyway.
 ///
-/// There is room for two watchers, one for each unit that an interval can have: one choice per so
-/// many bytes, or per so many calls. A watcher keeps its place when its watch ends, since its
-/// blocks live on.
+/// There is room for two watchers, one per unit of intervals: a choice per so many bytes, or per so
+/// many calls. A watcher keeps its place when its watch ends, since its blocks live on.
+/// MallocInstance owns the detour.
 /// \threads  Any number at once, but begin() and end() of one unit one at a time.
 class Detour {
  public:
@@ -88,12 +86,12 @@ class Detour {
   constexpr Detour(Engine& engine, ObjectBins& empty_bins) noexcept
       : engine_(engine), empty_bins_(empty_bins) {}
 
-  /// Every thread's next allocations are counted from here on.
+  /// Starts to count every thread's allocations.
   void begin(Unit unit, Watcher& watcher) noexcept;
-  /// No allocation is chosen any more; without another watch malloc is as fast as it was.
+  /// Stops choosing allocations; without another watch malloc is as fast as before.
   void end(Unit unit) noexcept;
 
-  /// As how many bytes an allocation counts.
+  /// How many bytes an allocation counts for.
   static constexpr std::size_t counted(unsigned size_class, std::size_t bytes) noexcept {
     return size_class != 0 ? SizeClassMap::bytes_of(size_class) : bytes + 1;
   }
@@ -105,7 +103,7 @@ class Detour {
   /// True from the first watch on: there may be watched blocks.
   bool has_watchers() const noexcept { return has_watchers_.load(std::memory_order_relaxed); }
 
-  /// For an allocation that pop_watched() did not serve: counts, draws the next interval where one
+  /// For an allocation that pop_watched() did not serve: counts it, draws the next interval if one
   /// is over, and asks the watcher.
   /// \returns  nullptr: serve it like any other.
   Engine::Block allocate(ThreadState& thread, unsigned size_class,
@@ -114,20 +112,20 @@ class Detour {
   void adopt(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 
  private:
-  // Chosen: how far a count without a watcher runs before it is looked at again.
+  // Chosen: how far a count without a watcher runs before it is checked again.
   static constexpr std::int64_t kNoInterval = 1u << 20;
 
   Watcher* chooser(Unit unit, std::int64_t& left) noexcept;
 
   Engine& engine_;
   ObjectBins& empty_bins_;
-  // Both are set before the watcher's bit in active_: who sees the bit sees them. release and
-  // acquire: it may be the bit of an earlier watch.
+  // Both are set before the watcher's bit in active_: a thread that sees the bit sees them. release
+  // and acquire: it may be the bit of an earlier watch.
   std::atomic<Watcher*> watchers_[kUnits] = {};
-  // relaxed: a watched block comes to another thread only through synchronization.
+  // relaxed: a watched block reaches another thread only through synchronization.
   std::atomic<bool> has_watchers_{false};
   // Bit u: the watcher by unit u chooses. release when a watch begins, acquire before the watcher
-  // is called: it is there, and complete. Threads may see a beginning or an end late.
+  // is called, so that it is complete. Threads may see a beginning or an end late.
   std::atomic<unsigned> active_{0};
 };
 

@@ -13,17 +13,18 @@
 namespace strata {
 namespace {
 
-// Chosen: how small a part of a process's address space, where that is limited, a chunk of the heap
-// has to be, so that there is room for the next one, for bookkeeping, stacks and libraries.
+// Chosen: the largest part of a limited address space that a chunk of the heap may take, so that
+// there is room for the next one, for bookkeeping, stacks and libraries.
 constexpr std::size_t kChunkShare = 16;
-// Chosen: below this a span for each class of more than 16 KiB, together 3 MiB, is too much.
+// Chosen: in a smaller address space, a span for each class above 16 KiB, together 3 MiB, is too
+// much.
 constexpr std::size_t kTightAddressSpace = std::size_t{64} << 20;
 constexpr std::size_t kMostBytesWhereTight = std::size_t{16} << 10;
-// Chosen: two threads that run are seldom in one shard, even where there are more threads than
+// Chosen: two running threads then seldom share a shard, even if there are more threads than
 // processors and any of them may be running.
 constexpr unsigned kShardsPerProcessor = 4;
 
-/// For a pointer to no region of the heap and no huge block.
+/// Dies over a pointer into no region of the heap and no huge block.
 [[noreturn, gnu::cold]] void die_of_foreign(const char* action, const void* p) noexcept {
   os::Mapping mapping;
   os::find_mapping(p, mapping);
@@ -91,7 +92,7 @@ bool Engine::place_heap(const Options& options, std::uint64_t seed,
       });
 }
 
-/// The block that gets the page then knows that it reads as zero.
+/// Gives pages back as clean, so that the next block on them knows that it reads as zero.
 void Engine::give_back_untouched(Span& span) noexcept {
   const bool is_clean = !map_.region_of(span.start)->is_huge;
   if (is_clean) limit().let_go(span.bytes());
@@ -117,8 +118,8 @@ std::uint64_t* Engine::record_of(const void* p) const noexcept {
   return index < span->object_count ? &span->records[index] : nullptr;
 }
 
-/// Pages for one block. Before more is held than was, empty spans become pages again; unless the
-/// page heap gives clean ones so that threads do not meet.
+/// Allocates pages for one block. Before the heap holds more, empty spans become pages again;
+/// unless the page heap gives clean pages so that threads do not meet.
 [[gnu::always_inline]] inline Span* Engine::allocate_pages(unsigned page_count,
                                                            unsigned alignment_pages,
                                                            PagePlace& place) noexcept {
@@ -238,8 +239,8 @@ bool Engine::has_idle(std::size_t bytes) noexcept {
   return now - vain_look_ns_.exchange(now, std::memory_order_relaxed) < kOftenNs;
 }
 
-/// Blocks that were hardly touched take next to no memory when they are free, and need nobody who
-/// returns it.
+/// Unmaps free blocks that were hardly touched. They take next to no memory, so no scavenger is
+/// needed for them.
 /// \returns  whether there were any
 bool Engine::drop_untouched() noexcept {
   // Chosen: who frees such a block again and again keeps its mapping after all.
@@ -266,9 +267,9 @@ std::size_t Engine::release_unneeded() noexcept {
   return in_spans + page_heap_.decommit_unneeded() * kPageBytes + huge_.release_unneeded();
 }
 
-/// Called before anything goes back: what is taken now is about the most since the last round. More
-/// than twice that does not decide any longer what may be idle. Blocks that come and go stay within
-/// that.
+/// Called before anything goes back: what is taken now is about the peak since the last round.
+/// Lowers marks above twice that, which no longer decide what may be idle; blocks that come and go
+/// stay below.
 void Engine::forget_peak() noexcept {
   const std::size_t most = 2 * std::max(taken_bytes(), kGatherStep);
   for (std::atomic<std::size_t>* mark : {&seen_taken_, &next_look_, &next_gathering_}) {
@@ -276,12 +277,11 @@ void Engine::forget_peak() noexcept {
   }
 }
 
-/// As much goes back as the heap grew by since the last look. The next one is at more than what is
-/// taken now: a heap that rises and falls below its peak keeps what is idle. A small heap with one
-/// shard of pages and no huge block, live or kept, may grow by a step beyond what is left, and by a
-/// part of what it grew by. (Without that part, blocks that find no idle run of their length would
-/// fault in new pages for ever.) Steps go by what is not in live huge blocks, which may be
-/// untouched.
+/// Gives back as much as the heap grew by since the last look. The next look is due above what is
+/// taken now: a heap that rises and falls below its peak keeps its idle memory. A small heap with
+/// one page shard and no huge block, live or kept, may grow by a step beyond what is left, and by a
+/// part of its growth. (Without that part, blocks that find no idle run of their length would fault
+/// in new pages for ever.) Steps do not count live huge blocks, which may be untouched.
 void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
   const std::size_t heap = taken - std::min(taken, huge_.statistics().live_bytes);
@@ -291,7 +291,7 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
     next_gathering_.store(taken + std::max(heap / kGatherGrowth, kGatherStep),
                           std::memory_order_relaxed);
     if (central_.free_bytes() >= heap / kGatherShare) {
-      // Those whose spans any other use can have.
+      // The classes whose spans any other use can take over.
       if (own != nullptr) own->flush_all(kOnePageClasses);
       central_.flush_transfer(kOnePageClasses);
     }
@@ -307,14 +307,14 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   seen_taken_.store(seen, std::memory_order_relaxed);
 }
 
-/// Whether what went back is no growth for a heap that has taken so much.
+/// Whether returned memory does not count as growth for a heap that has taken so much.
 bool Engine::keeps_its_bound(std::size_t taken) noexcept {
   if (taken > kSmallHeap || !page_heap_.has_one_shard()) return false;
   const HugeHeap::Statistics huge = huge_.statistics();
   return huge.live_blocks == 0 && huge.kept_bytes == 0;
 }
 
-/// For a pointer to no region of ours where no huge block starts.
+/// Dies over a pointer into no region of ours, at which no huge block starts.
 [[gnu::cold]] void Engine::die_of_huge(const char* action, const void* p) noexcept {
   switch (huge_.place_of(p)) {
     case HugeHeap::Place::kInside:

@@ -17,30 +17,30 @@
 
 namespace strata {
 
-/// The layers of one malloc, put together, and what they do for any size:
+/// The layers of one malloc, put together. It owns all of them and picks one by size:
 ///
 ///   small   up to 160 KiB  objects of a size class, through a thread cache
 ///   large   up to 1 MiB    a run of pages of the page heap
-///   huge    beyond         a mapping of its own, as is a large one for which the map has no place
+///   huge    beyond         a mapping of its own, like a large one for which the map has no place
 ///
-/// Nothing here is global: there may be any number of engines, each over a page map of its own or
-/// one that several share. The process has one (process.h), and the caller passes in the thread's
-/// bins.
+/// Nothing here is global: there may be any number of engines, each with a page map of its own or
+/// sharing one. The process has one (process.h); a MallocInstance owns each. The caller passes in
+/// the thread's bins.
 /// \threads  Any number at once.
 class Engine {
  public:
-  /// What an engine stands on.
+  /// An engine's page sources, and its number.
   struct Ground {
     os::PageSource& pages;
-    /// Its number among those that share the page map. 0 has the map to itself, reserves it, and
-    /// lives as long as the process; any other ends with discard().
+    /// Its number among the engines that share the page map. Number 0 has the map to itself,
+    /// reserves it, and lives as long as the process; any other ends with discard().
     HeapNumber number = 0;
     /// Where regions come from, one by one, at addresses that a shared map covers.
     os::PageSource* regions = nullptr;
     /// Where huge blocks come from, if not from `pages`.
     os::PageSource* blocks = nullptr;
-    /// Where bookkeeping comes from, if not from `pages`: the program's memory is never beside what
-    /// this maps.
+    /// Where bookkeeping comes from, if not from `pages`. The source never maps it beside the
+    /// program's memory.
     os::PageSource* bookkeeping = nullptr;
 
     constexpr os::PageSource& of_regions() const noexcept { return number == 0 ? pages : *regions; }
@@ -70,11 +70,12 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   static constexpr std::size_t kMaxLargeBytes = kRegionBytes / 2;
-  // Chosen: a page is at most twice as large as what realloc puts there; copying 32 KiB takes
-  // longer than finding one.
+  // Chosen: a page is then at most twice as large as what realloc puts there; copying 32 KiB takes
+  // longer than finding a page.
   static constexpr std::size_t kPagesForGrownFrom = kPageBytes / 2;
-  // Chosen: a block that shrinks stays on its pages, or in its mapping, down to these sizes. At the
-  // ones from which it gets them, one that shrinks and grows by a little would be copied each time.
+  // Chosen: a block that shrinks stays on its pages, or in its mapping, down to these sizes. If
+  // they were the sizes from which it gets them, a block that shrinks and grows by a little would
+  // be copied each time.
   static constexpr std::size_t kPagesStayFrom = kPagesForGrownFrom / 4 * 3;
   static constexpr std::size_t kMappingsStayFrom = kMaxLargeBytes / 2;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
@@ -82,9 +83,9 @@ class Engine {
 
   using Block = HugeHeap::Block;
 
-  /// Reserves the page map and decides where the heap lives. Once, before anything else; but an
-  /// engine that shares a page map has got its limits already, and not from the options.
-  /// \param address_space  the most that the process may have
+  /// Reserves the page map and decides where the heap lives. Call once, before anything else. An
+  /// engine that shares a page map has got its limits already, and ignores the options'.
+  /// \param address_space  the process's limit
   /// \returns  False when out of memory; the next call tries again.
   bool start(const Options& options, std::uint64_t seed,
              std::size_t address_space = os::address_space_limit_bytes()) noexcept;
@@ -95,7 +96,7 @@ class Engine {
     return has_all_addresses_.load(std::memory_order_relaxed);
   }
 
-  /// The hot lookup of free. 0 for everything that is no small object.
+  /// The hot lookup of free; 0 for everything but small objects.
   std::size_t class_of(const void* p) const noexcept { return map_.class_of(p); }
 
   /// Whether `p` points into a region or a huge block of this engine.
@@ -108,25 +109,25 @@ class Engine {
     if (map_.region_of(p) != nullptr && !owns_region_of(p))
       spans_.die_if_of_another_heap(action, p);
   }
-  /// Of a live block: whether it is a mapping of its own.
+  /// Whether a live block is a mapping of its own.
   bool is_huge(const void* p) const noexcept { return !owns_region_of(p); }
-  /// Whether it has the page map to itself, and no end before the process.
+  /// Whether it has the page map to itself, and lives as long as the process.
   bool lives_for_ever() const noexcept { return !shares_map_; }
-  /// Whether it is a size class, and worth its spans. Where the address space is tight each class
-  /// of large objects would take more of it than its objects do; they are page runs then.
+  /// Whether it is a size class that is served from spans. Where the address space is tight, a
+  /// class of large objects would take more of it than its objects do; they are page runs then.
   bool has_spans_for(unsigned size_class) const noexcept {
     return size_class - 1 < most_class_.load(std::memory_order_relaxed);
   }
 
-  /// An object that does not pass a thread cache.
+  /// Allocates an object past the thread caches.
   /// \returns  Its address is nullptr when out of memory.
   Block allocate_object(unsigned size_class) noexcept;
-  /// What a bin or a batch holds, as what it is to a program.
+  /// Turns an entry of a bin or a batch into a block for the program.
   static Block as_block(void* object) noexcept {
     const FreeObject taken(object);
     return {taken.address(), taken.is_fresh()};
   }
-  /// Takes an object back into its span, verified at once.
+  /// Takes an object back into its span, which verifies it.
   void deallocate_object(unsigned size_class, void* p) noexcept {
     if (size_class == SizeClassMap::kHomeward) {
       central_.release_homeward(&p, 1);
@@ -135,24 +136,24 @@ class Engine {
     }
   }
 
-  /// An object of the class that free and realloc take to the slow path, for a watcher; freed by
-  /// deallocate_large().
+  /// Allocates an object of the class for a watcher: free and realloc of it take the slow path.
+  /// Freed by deallocate_large().
   /// \returns  Its address is nullptr when out of memory.
   Block allocate_watched(unsigned size_class) noexcept;
-  /// The record of the object at `p`, 0 at first: that of a watched object or, under full checks,
-  /// of any small one. nullptr if no object with a record starts there.
+  /// The record of the object at `p`, initially 0: of a watched object or, under full checks, of
+  /// any small one. nullptr if no object with a record starts there.
   /// \pre  no other thread frees it meanwhile
   std::uint64_t* record_of(const void* p) const noexcept;
 
-  /// A block beyond the size classes: larger, or aligned to more than they can be.
+  /// Allocates a block beyond the size classes: larger, or of a larger alignment.
   /// \param alignment  a power of two
-  /// \param place      here and in the next ones: where the thread gets pages from
+  /// \param place      here and below: the shard that gives the thread pages
   Block allocate_large(std::size_t bytes, std::size_t alignment, PagePlace& place) noexcept;
   Block allocate_large(std::size_t bytes, std::size_t alignment) noexcept {
     PagePlace first(0);
     return allocate_large(bytes, alignment, first);
   }
-  /// The same for a block that is likely to grow, where it can do so in place.
+  /// Allocates a block that is likely to grow, where it can grow in place.
   /// \returns  nullptr if no place has room for that
   void* allocate_to_grow(std::size_t bytes, PagePlace& place) noexcept {
     if (bytes > kMaxLargeBytes) return huge_.allocate_to_grow(bytes);
@@ -163,7 +164,7 @@ class Engine {
   /// \errors  A pointer that is no live block is fatal, with its sentence.
   void deallocate_large(void* p) noexcept;
 
-  /// Of a request that was refused: whether it would be, whatever goes back.
+  /// Whether a refused request would be refused even if all idle memory went back.
   /// \cost  up to three system calls
   bool is_beyond_reach(std::size_t bytes) const noexcept {
     return !limit_.allows(bytes) || (bytes > kMaxLargeBytes && os::is_beyond_machine(bytes));
@@ -182,12 +183,12 @@ class Engine {
     return SizeClassMap::bytes_of(size_class);
   }
 
-  /// Whether realloc leaves an object of a class where it is: unless half of it would lie idle.
+  /// Whether realloc leaves an object in place: unless half of it would lie idle.
   static constexpr bool stays_in_place(std::size_t object_bytes, std::size_t bytes) noexcept {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
-  /// Whether a live block has pages of its own, and would have as many with that many bytes.
+  /// Whether a live block has pages of its own, and would need as many for `bytes`.
   /// \cost  12 instructions, no lock
   bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
     const Span* const span = pages_of(p, map_.region_of(p));
@@ -195,8 +196,7 @@ class Engine {
            (bytes - 1) >> kPageShift == span->page_count - 1u;
   }
 
-  /// The pages of a live block that has some of its own, in this region; nullptr for any other
-  /// address.
+  /// The pages of a live block with pages of its own in this region; nullptr for any other address.
   Span* pages_of(const void* p, Region* region) const noexcept {
     if (region == nullptr || !page_heap_.owns(*region)) return nullptr;
     const std::size_t page = (reinterpret_cast<std::uintptr_t>(p) >> kPageShift) % kPagesPerRegion;
@@ -205,27 +205,27 @@ class Engine {
         region->head_of_page[page] == page && span.start == p && span.size_class == 0;
     return is_block ? &span : nullptr;
   }
-  /// Takes back these.
+  /// Takes back such pages.
   /// \errors  It is fatal if another thread did just now.
   void deallocate_pages(Region& region, Span& pages) noexcept {
     if (const Span* const gone = page_heap_.keep(region, pages)) [[unlikely]]
       die_of_no_object(gone->start, "free");
   }
-  /// The shard of pages where some that were taken back may be kept for a block of so many bytes.
+  /// The page shard that may keep a freed run for a block of so many bytes: a hint.
   /// \returns  nullptr if there are none
   /// \pre  here and in the next: bytes != 0
   PageShard* keeper_of(std::size_t bytes, const PagePlace& place) noexcept {
     return bytes <= kMaxLargeBytes ? page_heap_.keeper_of(pages_for(bytes), place) : nullptr;
   }
-  /// These pages.
+  /// Allocates such a kept run.
   /// \pre      bytes <= kMaxLargeBytes
   /// \returns  nullptr if there are none any more
   const Span* allocate_kept(PageShard& keeper, std::size_t bytes, PagePlace& place) noexcept {
     return page_heap_.allocate_kept(keeper, pages_for(bytes), place);
   }
 
-  /// Resizes a block that is in no size class of the page map in place or, if it is huge, by
-  /// taking what is kept behind it, or by remapping it.
+  /// Resizes a block that is in no size class of the page map, in place or, if it is huge, by
+  /// growing into the kept range behind it or by remapping.
   /// \returns  The block, moved or not; nullptr if the caller has to allocate, copy and free.
   void* resize_large(void* p, std::size_t bytes) noexcept;
 
@@ -235,18 +235,18 @@ class Engine {
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;
-  /// Free bytes that release_unneeded() might release, of which a part may turn out to be needed.
+  /// Free bytes that release_unneeded() might release; a part may turn out to be needed.
   /// \cost  some loads per class and shard, no lock
   std::size_t idle_bytes() const noexcept {
     return idle_outside_spans() + central_.idle_bytes() + watched_.idle_bytes();
   }
-  /// At least that, off by some for each class and shard.
+  /// An estimate of it, off by some bytes for each class and shard.
   /// \cost  five loads, and one per shard of pages
   std::size_t idle_hint() const noexcept {
     return idle_outside_spans() + Central::pending_hint(central_, watched_);
   }
 
-  /// Whether so much may be idle: a hint that errs upwards. It reads nothing that each block of
+  /// Whether so much may be idle: a hint that errs upwards. Reads nothing that each allocation of
   /// another thread writes.
   /// \cost  five loads
   bool may_have_idle(std::size_t bytes) const noexcept {
@@ -255,22 +255,21 @@ class Engine {
            bytes;
   }
 
-  /// idle_hint(), exact from here on until some more has changed.
+  /// idle_hint(), made exact until enough has changed again.
   /// \cost  a lock per class and shard
   std::size_t settle_idle_hint() noexcept {
     page_heap_.settle_idle();
     return idle_outside_spans() + central_.settle_pending_hint() + watched_.settle_pending_hint();
   }
 
-  /// Whether so much is idle that somebody must return it, after may_have_idle() has said so. Where
-  /// as much comes and goes all the time, the hint is that high again at once; then this is true as
-  /// well, and who returns memory looks later. Kept blocks that were hardly touched are dropped
-  /// instead, a few times.
+  /// Whether so much is idle that it must be returned, once may_have_idle() has said so. If as much
+  /// comes and goes all the time, the hint soon is as high again; then this is true as well, and
+  /// whoever returns memory looks later. A few times, drops hardly touched kept blocks instead.
   /// \cost  as settle_idle_hint(), and some system calls for each kept range
   bool has_idle(std::size_t bytes) noexcept;
 
-  /// Called on slow paths with no lock held: above the soft limit, caches shrink and everything
-  /// idle is released, once per some growth; above a shared one, that of others too.
+  /// Called on slow paths with no lock held. Above the soft limit, shrinks caches and releases
+  /// everything idle, once per some growth; above a shared one, also that of others.
   /// \cost  a load where there is no limit
   /// \param give_up  called first then: the engine's user releases what it can
   template <typename GiveUp>
@@ -283,11 +282,11 @@ class Engine {
     limit_.keep_to_shared_soft_limit([this] { return idle_hint(); });
   }
 
-  /// Called on slow paths with no lock held: where the heap has grown beyond its peak, as much idle
+  /// Called on slow paths with no lock held. Where the heap has grown beyond its peak, as much idle
   /// memory goes back. Where it has grown by more while much of it lay free in spans, the objects
-  /// of the calling thread's cache (`own`, nullptr if it has none) and of the transfer caches go to
-  /// their spans first. Those without a live object become pages again, and the heap grows by these
-  /// instead of new ones.
+  /// in the calling thread's cache (`own`, nullptr if it has none) and in the transfer caches first
+  /// go to their spans. Spans without a live object become pages again, and the heap grows into
+  /// these instead of new ones.
   /// \cost  four loads, unless it has grown by kLookStep
   void follow_growth(ThreadCache* own) noexcept {
     if (is_look_due()) look_at_growth(own);
@@ -304,17 +303,17 @@ class Engine {
   HugeHeap& huge() noexcept { return huge_; }
   SpanSource& spans() noexcept { return spans_; }
   SpanSource& watched_spans() noexcept { return watched_spans_; }
-  /// Bytes that spans gave back to the kernel, holes and what was left beside them.
+  /// Bytes that spans gave back to the kernel: holes, and the rest of spans destroyed with holes.
   std::size_t decommitted_in_spans() const noexcept {
     return spans_.decommitted_bytes() + watched_spans_.decommitted_bytes();
   }
   constexpr MemoryLimit& limit() noexcept { return limit_; }
   constexpr MetadataArena& metadata() noexcept { return metadata_; }
 
-  /// Every block is gone, and every thread cache empty; small and large memory stays, idle.
+  /// Drops every block and empties every thread cache; small and large memory stays, idle.
   /// \threads  no other thread uses the engine at the same time
   void forget_all() noexcept;
-  /// Everything goes back, caches and bookkeeping included: the end of an engine that shares its
+  /// Gives everything back, including caches and bookkeeping: the end of an engine that shares its
   /// page map.
   /// \threads  no other thread uses the engine at the same time, or ever again
   /// \cost     a system call for each region, huge block and chunk of bookkeeping
@@ -322,28 +321,29 @@ class Engine {
 
   void check_invariants() noexcept;
 
-  /// Bytes that the layers hold, added up from what they know.
+  /// Bytes that the layers hold, added up layer by layer.
   /// \threads  no other thread uses the engine at the same time
   /// \cost     a lock, and a few loads for each shard of pages
   std::size_t count_held() noexcept;
 
   void hold_locks_for_fork() noexcept;
-  /// In the child of a fork, where no lock is held any more; its only thread has `own` or no cache.
+  /// In the child of a fork, where no lock is held any more: its only thread has the cache `own`,
+  /// or none.
   void keep_only(ThreadCache* own) noexcept;
 
  private:
-  // Chosen: idle memory adds a small part to a heap that grows, and there are some system calls per
-  // 128 page faults or more.
+  // Chosen: idle memory adds a small part to a growing heap, at some system calls per 128 page
+  // faults or more.
   static constexpr std::size_t kLookStep = std::size_t{512} << 10;
   static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
-  // Chosen: a heap that has grown by more of them since the last look had no bound to keep.
+  // Chosen: a heap that has grown by more steps since the last look had no bound to keep.
   static constexpr std::size_t kBoundSteps = 4;
-  // Derived: up to here a look is due after kLookStep.
+  // Derived: up to this size a look is due after kLookStep.
   static constexpr std::size_t kSmallHeap = kLookStep * kLookGrowth;
-  // Chosen: some hundred objects are moved per 512 page faults or more.
+  // Chosen: some hundred objects move per 512 page faults or more.
   static constexpr std::size_t kGatherStep = kRegionBytes;
   static constexpr std::size_t kGatherGrowth = 8;  // of the heap, as a share of it
-  // Chosen: below this share in spans there is nothing to gain that shows.
+  // Chosen: with a smaller share free in spans, the gain does not show.
   static constexpr std::size_t kGatherShare = 8;
 
   static constexpr unsigned pages_for(std::size_t bytes) noexcept {
@@ -353,7 +353,7 @@ class Engine {
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();
   }
-  /// What is held, and what would be without holes.
+  /// What is held, plus the holes.
   std::size_t taken_bytes() noexcept { return limit().held_bytes() + spans_.hole_bytes(); }
   Span* allocate_pages(unsigned page_count, unsigned alignment_pages, PagePlace& place) noexcept;
   Span* allocate_more_pages(unsigned page_count, unsigned alignment_pages,
@@ -384,18 +384,18 @@ class Engine {
   SpanSource watched_spans_;
   Central watched_;
   ThreadRegistry registry_;
-  // The largest class that is served from spans. relaxed, both: written before there are objects.
+  // The largest class served from spans. relaxed, both: written before there are objects.
   std::atomic<unsigned> most_class_{SizeClassMap::kCount - 1};
   std::atomic<bool> has_all_addresses_{false};
-  // True while a thread is between begin_relief() and end_relief(): the others go on. relaxed: it
-  // decides only whose turn it is; locks order everything else.
+  // True while a thread is between begin_relief() and end_relief(); the others go on. relaxed: it
+  // only decides whose turn it is; locks order everything else.
   std::atomic<bool> is_relieving_{false};
-  // When has_idle() last looked in vain. relaxed: a hint.
+  // When has_idle() last found nothing. relaxed: a hint.
   std::atomic<std::uint64_t> vain_look_ns_{0};
-  // How often has_idle() dropped blocks that were hardly touched. relaxed: a bound.
+  // How often has_idle() dropped hardly touched blocks. relaxed: a bound.
   std::atomic<std::uint32_t> drops_{0};
-  // What was taken after the last look at growth, what is when the next one is due, and when
-  // objects are gathered. relaxed: two threads may look at once, or one forgets a peak meanwhile.
+  // taken_bytes() after the last look at growth, when the next look is due, and when objects are
+  // gathered. relaxed: two threads may look at once, or one forgets a peak meanwhile.
   std::atomic<std::size_t> seen_taken_{0};
   std::atomic<std::size_t> next_look_{2 * kGatherStep};
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};

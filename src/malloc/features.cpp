@@ -15,9 +15,9 @@
 namespace strata {
 namespace {
 
-/// Whose features these are: handlers of exits, signals and faults cannot be told.
+/// The malloc whose features these are: handlers of exits, signals and faults take no argument.
 constinit MallocInstance* g_featured = nullptr;
-// Of the options. Each is as long as one can be.
+// Copies of the options' paths, of the longest possible length.
 constinit char g_statistics_path[4096];
 constinit char g_profile_path[4096];
 
@@ -34,8 +34,8 @@ bool prints_at_exit(const Options& options) noexcept {
   return options.stats == Options::Stats::kExit || options.stats == Options::Stats::kBoth;
 }
 
-/// Whether the program has another malloc. That may be Strata's, too, linked into it: it writes the
-/// same file.
+/// Whether the program uses another malloc. That may be another Strata, linked into it, which
+/// writes the same file.
 bool serves_nobody() noexcept {
   return g_featured->profiler().profile().sites().count() == 0 && os::is_malloc_of_another_file();
 }
@@ -68,8 +68,8 @@ bool explain_fault(const os::Fault& fault) noexcept {
 
 enum class Asked : bool { kNo, kYes };
 
-/// Faults are explained from now on. A program that has a handler of them lives by them, or reports
-/// them: it has to ask for ours.
+/// From now on explains faults. A program with a fault handler of its own relies on it, or reports
+/// faults with it: there ours is installed only if asked for.
 void follow_faults(MallocInstance& malloc, Asked asked) noexcept {
   g_featured = &malloc;
   if (asked == Asked::kNo && os::has_fault_handler()) return;
@@ -84,7 +84,7 @@ void start_guards(MallocInstance& malloc) noexcept {
   malloc.begin_guards(malloc.options().guard_rate, seed_of(malloc.options().random));
 }
 
-/// What a profile takes has no checks. At a rate of 1 that is everything.
+/// Sampled allocations have no checks. At a rate of 1 that is all of them.
 void warn_of_checks_without_effect(MallocInstance& malloc, std::size_t rate) noexcept {
   const bool has_guards =
       malloc.options().guard_rate != 0 && !malloc.guard_watcher().opens_windows();

@@ -10,16 +10,16 @@
 namespace strata {
 namespace {
 
-// The parties, the last one first. release after one is complete, acquire before it is called
+// The parties, the latest first. release after one is complete, acquire before it is called
 constinit std::atomic<ForkParty*> g_first{nullptr};
 // Guarded by the lock of the list of streams; where the C library has none, by its own lock for
 // these handlers.
 constinit ForkParty* g_forking = nullptr;
-/// The thread's calls of fork() that took no lock, and did not end yet.
+/// The thread's unfinished calls of fork() that took no lock.
 constinit thread_local std::uint16_t t_unlocked_forks = 0;
 
-/// A signal handler that forks, to have a debugger look at what it interrupted, may interrupt the
-/// malloc, or a fork() that holds its locks: the child gets the locks as they are, and does
+/// A signal handler that forks (to let a debugger look at what it interrupted) may interrupt the
+/// malloc, or a fork() that holds its locks. Then the child gets the locks as they are, and does
 /// without them as its parent does. Such forks end before what they interrupted goes on.
 ///
 /// The lock of the list of streams comes first: fork() waits for it after this
@@ -52,7 +52,7 @@ void after_fork_in_parent() noexcept {
   os::let_go_of_stream_list();
 }
 
-/// The first party comes first.
+/// Calls the earliest party first.
 void go_on_in_child(ForkParty* party) noexcept {
   if (party == nullptr) return;
   go_on_in_child(party->next);

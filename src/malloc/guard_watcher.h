@@ -11,18 +11,18 @@
 
 namespace strata {
 
-/// Hands one in `rate` allocations to the guards. Rates below kLeastFreeRate choose among all
-/// allocations, each with the same chance, by the detour; from there on the hot path goes without,
-/// and the malloc opens windows (guard_windows.cpp).
-/// A free asks the guards themselves (Guards::owns), which have to know how the object is freed.
+/// Hands one in `rate` allocations to the guards. At rates below kLeastFreeRate the detour chooses
+/// among all allocations with equal probability. From there on the hot path takes no part, and the
+/// malloc opens windows (guard_windows.cpp).
+/// Free asks the guards themselves (Guards::owns), which have to know how the object is freed.
 class GuardWatcher final : public Watcher {
  public:
-  // Chosen: guards then take no time that shows, wherever the allocations are chosen.
+  // Chosen: from here on the time of guards does not show, wherever allocations are chosen.
   static constexpr std::size_t kLeastFreeRate = std::size_t{1} << 16;
 
   explicit constexpr GuardWatcher(Guards& guards) noexcept : guards_(guards) {}
 
-  /// Before the watch, and before a second thread.
+  /// Call before the watch, and before there is a second thread.
   void configure(std::size_t rate, std::uint64_t seed) noexcept {
     configure(rate, seed, rate >= kLeastFreeRate);
   }
@@ -34,19 +34,19 @@ class GuardWatcher final : public Watcher {
   bool opens_windows() const noexcept { return by_windows_; }
 
   std::int64_t draw_interval() noexcept override { return sampling_.draw_interval(rate_); }
-  /// How many allocations a window goes on for until one is chosen.
+  /// Draws the length of a window in allocations, of which the last is chosen.
   std::int64_t draw_window() noexcept { return sampling_.draw_interval(kWindow); }
-  /// Where every access to a block of 0 bytes is a fault, a guard would see less.
+  /// Leaves out blocks of 0 bytes: where every access to them is a fault, a guard would see less.
   void leave_empty_blocks() noexcept { leaves_empty_blocks_ = true; }
   Engine::Block allocate(const Allocation& allocation) noexcept override {
     if (leaves_empty_blocks_ && allocation.bytes == 0) return {nullptr, false};
     return {guards_.allocate(allocation.as_said()), true};
   }
 
-  /// Counts a block beyond the size classes that fits a slot, in a program that did not ask for
-  /// guards.
-  /// \param left  of the thread: how many more it allocates before it counts them here, since all
-  ///              threads would write this word with each block; 0 at first. nullptr: it counts
+  /// Counts a block beyond the size classes, in a program that did not ask for guards; only blocks
+  /// that fit a slot count.
+  /// \param left  the thread's: how many more blocks it allocates before it counts them here, since
+  ///              all threads would write this word with each block; 0 at first. nullptr: it counts
   ///              each
   /// \returns  True if it is to be guarded: the first one, and after n of them one in 16 n, but at
   ///           least one in kBlockInterval.
@@ -71,11 +71,11 @@ class GuardWatcher final : public Watcher {
     return true;
   }
 
-  // Chosen: long enough that what follows a slow path at once is not favoured; each allocation in
-  // it takes 40 instructions more.
+  // Chosen: long enough not to favour what immediately follows a slow path; each allocation in it
+  // takes 40 instructions more.
   static constexpr std::size_t kWindow = 32;
 
-  // Chosen: each thread is off by such a part of what was counted, and by so many.
+  // Chosen: the part of the count that each thread may leave uncounted, and the most that it may.
   static constexpr std::uint64_t kPart = 64;
   static constexpr std::uint64_t kMostUncounted = 63;
   // Chosen: a guarded block costs some system calls and a fault for each page that is touched.

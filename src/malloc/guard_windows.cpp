@@ -1,25 +1,25 @@
 // The malloc's guard pages in every program, at no cost to the hot path.
 //
 // Each object that a thread's cache gets from the spans counts, and so does each allocation on the
-// slow path. When a drawn number of them has passed (GuardWatcher) a window opens: malloc in this
-// thread pops from empty bins, as on the detour, for some allocations of any size. The last of them
-// is guarded: it is a call of the program, so its stack is known.
+// slow path. When a drawn number of them has passed (GuardWatcher) a window opens: for some
+// allocations of any size, malloc in this thread pops from empty bins, as on the detour. The last
+// of them is guarded: it is a call of the program, so its stack is known.
 //
-// Blocks beyond the size classes, which all take the slow path, are chosen one by one: the first of
-// a process, and of those after it fewer and fewer.
+// Blocks beyond the size classes all take the slow path, and are chosen one by one: the first of a
+// process, and fewer and fewer of those after it.
 
 #include "malloc/malloc_instance.h"
 
 namespace strata {
 namespace {
 
-// Chosen: a cache's first objects count for nothing, so that small programs take no memory for
-// guards and have no handler of faults.
+// Chosen: a cache's first objects do not count, so that small programs spend no memory on guards
+// and have no fault handler.
 constexpr std::int64_t kUnguardedObjects = 16 * 1024;
 
 }  // namespace
 
-/// A thread's count has run out.
+/// Opens a window, when a thread's count has run out.
 [[gnu::cold]] void MallocInstance::open_window(ThreadState& thread,
                                                std::int64_t& countdown) noexcept {
   if (!guard_watcher_.opens_windows()) {
@@ -42,8 +42,8 @@ constexpr std::int64_t kUnguardedObjects = 16 * 1024;
   thread.exchange_malloc_bins(*thread.free_bins, fresh_bins());
 }
 
-/// Counts an allocation of a window that the thread's cache did not serve at once.
-/// \returns  true if it is the one to be guarded; the window is closed then
+/// Counts an allocation in a window that the thread's cache did not serve at once.
+/// \returns  true if it is the one to guard; the window is closed then
 bool MallocInstance::ends_window(ThreadState& thread) noexcept {
   const bool is_detour_on = detour_.is_on();
   if (!is_detour_on && !thread.count_down(0)) return false;
@@ -54,14 +54,14 @@ bool MallocInstance::ends_window(ThreadState& thread) noexcept {
   return !is_detour_on;
 }
 
-/// \returns  Its address is nullptr if the allocation is to be served like any other.
+/// \returns  a block without address: serve the allocation like any other
 Engine::Block MallocInstance::serve_guarded(ThreadState& thread,
                                             const Allocation& allocation) noexcept {
   WatchPause pause(thread);
   return guard_watcher_.allocate(allocation);
 }
 
-/// The same for a block beyond the size classes that was chosen, or where all are.
+/// The same for a block beyond the size classes that was chosen, or if all are.
 [[gnu::cold]] Engine::Block MallocInstance::serve_guarded_block(
     ThreadState& thread, const Allocation& allocation) noexcept {
   // Where the address space is limited the program needs it for itself.

@@ -28,7 +28,7 @@ class FileOf final : public TextSink {
   os::NewFile& file_;
 };
 
-/// The path with the process's number for %p.
+/// Replaces %p in the path by the process ID.
 /// \returns  false if it is too long
 bool expand(const char* path, char* out, std::size_t capacity) noexcept {
   std::size_t size = 0;
@@ -64,7 +64,7 @@ void say_not_written(const char* path, std::string_view reason) noexcept {
   warn_about(path, " is not written: ", reason);
 }
 
-/// A file that is written, with all that this needs: too much for a small stack.
+/// A file being written, with all buffers: too large for a small stack.
 class Writing {
  public:
   explicit Writing(const char* path) noexcept

@@ -14,24 +14,24 @@
 
 namespace strata {
 
-/// What malloc and free do with nothing but the thread's own bins and the page map: all of it
-/// inline, without a call or a lock. Where that does not do, the caller takes a slow path of
-/// the malloc's.
+/// malloc and free with nothing but the thread's own bins and the page map: all inline, without a
+/// call or a lock. If that does not suffice, the caller takes a slow path of the malloc.
 ///
-/// Where frees are verified, the bins that malloc and free look at first are empty and full for
-/// ever, and the thread's cache stands behind them (ThreadState). So the first way has no look at
-/// what is checked, and the second one goes on with what the first one knows.
-/// \threads  The thread of the state, as the bins.
+/// Where frees are verified, the bins that malloc and free try first are empty and full for ever,
+/// and the thread's cache stands behind them (ThreadState). So the first attempt has no test of
+/// what is checked, and the second one goes on with what the first has computed.
+/// \threads  The state's thread only, as for the bins.
 class HotPath {
  public:
-  /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr where that does not do.
+  /// The hot path of malloc: up to 1 KiB from the thread's bins; nullptr sends the caller to a slow
+  /// path, here and below.
   /// \cost  16 instructions with its caller's return.
   [[gnu::always_inline]] static void* pop(ThreadState& thread, std::size_t bytes) noexcept {
     if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
       return nullptr;
     return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
   }
-  /// The same and, where frees are verified, what the thread's cache has.
+  /// The same and, where frees are verified, from the thread's cache.
   /// \cost  the same; 39 where frees are verified
   [[gnu::always_inline]] static void* pop_or_verify(ThreadState& thread, const PageMap& map,
                                                     std::size_t bytes) noexcept {
@@ -48,16 +48,15 @@ class HotPath {
     if (object == nullptr) __builtin_unreachable();
     return object;
   }
-  /// The hot path of free, for small objects. One comparison sees a pointer that is misaligned or
-  /// not ours, one a double free of the bin's latest object.
+  /// The hot path of free, for small objects. One comparison detects a pointer that is misaligned
+  /// or not ours, another a double free of the bin's latest object.
   /// \returns  False where that does not do.
   /// \cost     19 instructions with its caller's return.
   [[gnu::always_inline]] static bool push(ThreadState& thread, const PageMap& map,
                                           void* p) noexcept {
     return thread.free_bins->push(map.class_of(p), p);
   }
-  /// The same and, where frees are verified, into the thread's cache if the object is live until
-  /// now.
+  /// The same and, where frees are verified, into the thread's cache if the object is live.
   /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
   /// \cost     the same; 34 where frees are verified
   [[gnu::always_inline]] static bool push_or_verify(ThreadState& thread, const PageMap& map,
@@ -68,8 +67,8 @@ class HotPath {
       return true;
     return push_verified(thread, map, p, out_of_sight(index), out_of_sight(size_class));
   }
-  /// The same for a call that says how many bytes the object has: where frees are verified, it has
-  /// to be of their class.
+  /// The same for a call that states the object's size: where frees are verified, the size has to
+  /// be of its class.
   [[gnu::always_inline]] static bool push_or_verify(ThreadState& thread, const PageMap& map,
                                                     void* p, std::size_t bytes) noexcept {
     const std::uintptr_t index = PageMap::index_of(p);
@@ -81,7 +80,7 @@ class HotPath {
            push_verified(thread, map, p, out_of_sight(index), out_of_sight(size_class));
   }
 
-  /// The other half of the hot path: the sizes beyond the table, up to 160 KiB.
+  /// The other half of the hot path: sizes beyond the table, up to 160 KiB.
   /// \returns  The object, marked if it is fresh.
   /// \cost  10 instructions more
   [[gnu::always_inline]] static void* pop_beyond_table(ThreadState& thread,
@@ -89,7 +88,7 @@ class HotPath {
     if (!is_beyond_table(bytes)) return nullptr;
     return thread.for_malloc().pop(SizeClassMap::class_of_step(bytes));
   }
-  /// The same and, where frees are verified, what the thread's cache has.
+  /// The same and, where frees are verified, from the thread's cache.
   [[gnu::always_inline]] static void* pop_beyond_table_or_verify(ThreadState& thread,
                                                                  const PageMap& map,
                                                                  std::size_t bytes) noexcept {
@@ -119,7 +118,7 @@ class HotPath {
                                        : SizeClassMap::class_of_step(last + 1);
     return thread.for_malloc().pop(size_class);
   }
-  /// What the thread's cache has where frees are verified, after pop_aligned() had nothing.
+  /// Where frees are verified, pops from the thread's cache after pop_aligned() had nothing.
   static void* pop_aligned_verified(ThreadState& thread, const PageMap& map, std::size_t alignment,
                                     std::size_t bytes) noexcept {
     if (bytes == 0) return nullptr;
@@ -127,7 +126,7 @@ class HotPath {
                         SizeClassMap::class_of_aligned(bytes, alignment));
   }
 
-  /// free where every free is verified (STRATA_CHECKS=frees), by a call that says more than free.
+  /// free where every free is verified (STRATA_CHECKS=frees), for a call that says more than free.
   /// \returns  False where that does not do, or something is wrong: deallocate_slowly() says what.
   [[gnu::always_inline]] static bool push_verified(ThreadState& thread, const PageMap& map, void* p,
                                                    const FreeCall& call) noexcept {
@@ -136,7 +135,7 @@ class HotPath {
     if (call.says_bytes() && call.size_class() != size_class) return false;
     return push_verified(thread, map, p, index, size_class);
   }
-  /// \param index       of its page
+  /// \param index       the number of its page
   /// \param size_class  the page map's; the bin of 0 has no room
   [[gnu::always_inline]] static bool push_verified(ThreadState& thread, const PageMap& map, void* p,
                                                    std::uintptr_t index,
@@ -152,13 +151,14 @@ class HotPath {
     return true;
   }
 
-  /// malloc where every free is verified, after `bins` were empty: the object is to be handed out.
+  /// malloc where every free is verified, after `bins` were empty; the caller has to hand_out() the
+  /// object.
   /// \returns  as ObjectBins::pop(); nullptr where frees are not verified, or a watcher looks
   [[gnu::always_inline]] static void* pop_behind(ThreadState& thread, const ObjectBins& bins,
                                                  std::size_t size_class) noexcept {
     return &bins == thread.free_bins ? thread.verified_bins->pop(size_class) : nullptr;
   }
-  /// The same, and it is handed out.
+  /// The same, including hand_out().
   static void* pop_verified(ThreadState& thread, const ObjectBins& bins, const PageMap& map,
                             std::size_t size_class) noexcept {
     void* const object = pop_behind(thread, bins, size_class);
@@ -173,8 +173,8 @@ class HotPath {
   }
 
  private:
-  /// The value, of which the compiler forgets what it knows: so it computes nothing of it on a hot
-  /// path that is for another one.
+  /// Hides a value's origin from the compiler, so that it computes nothing from it on another hot
+  /// path.
   template <typename Value>
   [[gnu::always_inline]] static Value out_of_sight(Value value) noexcept {
     asm("" : "+r"(value));

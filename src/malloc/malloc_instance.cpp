@@ -32,7 +32,7 @@ ObjectBins* MallocInstance::bins_of(ThreadState& thread) noexcept {
   return bins == thread.free_bins && bins == &thread.for_malloc() ? bins : nullptr;
 }
 
-/// Leaves the fresh state: the thread gets a cache, or goes the direct way.
+/// Ends the thread's fresh state: gives it a cache, or makes it bypass caches.
 /// \returns  False when out of memory.
 bool MallocInstance::start_thread(ThreadState& thread) noexcept {
   if (!is_ready()) return false;
@@ -75,8 +75,8 @@ void MallocInstance::after_slow_path(ThreadState& thread) noexcept {
     look_after_what_is_due(thread, nullptr);
 }
 
-/// With no lock of ours held. A thread that a free of the C library's must not start is left to
-/// another slow path.
+/// Does due work, with no lock of ours held. If the C library's free must not start a thread,
+/// another slow path starts it.
 [[gnu::noinline]] void MallocInstance::look_after_what_is_due(ThreadState& thread,
                                                               const void* caller) noexcept {
   WatchPause pause(thread);
@@ -94,13 +94,13 @@ void MallocInstance::after_slow_path(ThreadState& thread) noexcept {
 
 // Allocating.
 
-/// Whether allocations are counted. It cannot know before it has started.
+/// Whether allocations are counted. Starts the malloc to find out.
 bool MallocInstance::is_watched() noexcept {
   if (!is_started_.load(std::memory_order_relaxed)) is_ready();
   return detour_.is_on();
 }
 
-/// Every allocation that malloc's bins do not serve.
+/// Serves an allocation that malloc's bins do not serve.
 /// \pre  the size class is the one for its bytes and alignment
 Engine::Block MallocInstance::serve_slowly(ThreadState& thread, unsigned size_class,
                                            const Allocation& allocation) noexcept {
@@ -108,7 +108,7 @@ Engine::Block MallocInstance::serve_slowly(ThreadState& thread, unsigned size_cl
   return serve(thread, size_class, allocation);
 }
 
-/// The same, for an allocation that the thread's own bins do not serve either.
+/// The same, if the thread's own bins do not serve it either.
 /// \pre  the size class is the one for its bytes and alignment
 Engine::Block MallocInstance::serve(ThreadState& thread, unsigned size_class,
                                     const Allocation& allocation) noexcept {
@@ -141,7 +141,7 @@ Engine::Block MallocInstance::serve(ThreadState& thread, unsigned size_class,
 }
 
 /// Counts an allocation while a watch is on.
-/// \returns  the watcher's block if it was chosen, nullptr if it is to be served like any other
+/// \returns  the watcher's block if it was chosen; nullptr: serve it like any other
 Engine::Block MallocInstance::serve_watched(ThreadState& thread, unsigned size_class,
                                             const Allocation& allocation) noexcept {
   if (!is_watched() || (is_fresh(thread) && !start_thread(thread))) return {nullptr, false};
@@ -192,7 +192,7 @@ Engine::Block MallocInstance::try_serve_object(ThreadState& thread, unsigned siz
   return handed_out(block);
 }
 
-/// Mostly what was freed just before serves it.
+/// Mostly reuses what was just freed.
 void* MallocInstance::allocate_block(ThreadState& thread, std::size_t bytes,
                                      Allocation::By by) noexcept {
   const auto allocation = [&] { return Allocation{bytes, SizeClassMap::kGrain, false, by}; };
@@ -227,10 +227,10 @@ Engine::Block MallocInstance::serve_large(ThreadState& thread, const Allocation&
   return block;
 }
 
-/// After an allocation failed: returns what this thread's cache holds to the spans, and releases
-/// what is idle. Not that, if it was in vain shortly before and little has come back since: it
-/// visits all that is partly free. What threads have freed into their caches meanwhile is found
-/// by the next one.
+/// After an allocation failed: flushes this thread's cache to the spans, and releases idle memory.
+/// Skips the release if it was in vain shortly before and little has come back since, as it visits
+/// everything that is partly free. The next one finds what threads have freed into their caches
+/// meanwhile.
 /// \param pass_ns  how long the release took; 0: there was none
 /// \returns  true if a second try may succeed
 bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
@@ -255,8 +255,8 @@ void MallocInstance::note_vain_pass(std::uint64_t ns) noexcept {
                        std::memory_order_relaxed);
 }
 
-/// Tries again once our own idle memory is back with the kernel and, where a limit is shared, that
-/// of others. Between those and a new try another thread may take it: a few times it is tried.
+/// Tries again after giving our own idle memory back to the kernel and, where a limit is shared,
+/// that of others. Another thread may take it first, so it tries a few times.
 template <typename Try>
 Engine::Block MallocInstance::serve_or_make_room(ThreadState& thread, std::size_t bytes,
                                                  Try attempt) noexcept {
@@ -295,7 +295,7 @@ void* MallocInstance::allocate_zeroed(ThreadState& thread, std::size_t count,
   return block.address;
 }
 
-/// Makes a block read as zero that the program does not have yet.
+/// Zeroes a block that the program does not have yet.
 void MallocInstance::clear(void* p, std::size_t bytes) noexcept {
   if (bytes > Engine::kMaxLargeBytes && !spare_.owns(p)) return engine_.huge().clear(p, bytes);
   std::memset(p, 0, bytes);
@@ -317,7 +317,7 @@ void* MallocInstance::allocate_aligned(ThreadState& thread, std::size_t alignmen
 
 // Freeing and resizing.
 
-/// The call as it is compared with the allocation: what nobody asked to compare is left out.
+/// The call as it is compared with the allocation, without what nobody asked to compare.
 FreeCall MallocInstance::compared(FreeCall call) const noexcept {
   const bool has_asked_for_guards = !guard_watcher_.opens_windows();
   if (!options_.compares_frees() && !has_asked_for_guards) return {};
@@ -325,7 +325,7 @@ FreeCall MallocInstance::compared(FreeCall call) const noexcept {
   return call;
 }
 
-/// Where nothing but its pages is to be looked at, they are kept.
+/// Keeps the block's pages, if only they are to be checked.
 void MallocInstance::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
                                       const FreeCall& call, const void* caller) noexcept {
   if (detour_.has_watchers() || has_full_checks() || must_not_wait()) [[unlikely]]
@@ -371,7 +371,7 @@ void MallocInstance::deallocate_slowly(ThreadState& thread, void* p, const FreeC
     look_after_what_is_due(thread, caller);
 }
 
-/// Whether a block can be told without a lock: by its address, and by the page map.
+/// Whether a block can be identified without a lock: by its address, and by the page map.
 bool MallocInstance::is_known_without_lock(const void* p) const noexcept {
   return spare_.owns(p) || (engine_.class_of(p) != 0 && !has_full_checks());
 }

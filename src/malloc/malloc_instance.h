@@ -25,16 +25,17 @@
 namespace strata {
 
 /// Whether a call must not wait for a lock: a signal handler interrupted the malloc in its own
-/// thread, or the process has died with locks held. Then allocations are served from spare memory,
-/// a block of the heap that is freed is lost, and what needs to look at the heap says no.
+/// thread, or the process has died with locks held. Then spare memory serves allocations, a freed
+/// block of the heap is lost, and queries that need the heap answer no.
 inline bool must_not_wait() noexcept { return is_any_lock_held_here() || has_died_with_locks(); }
 
-/// What malloc, realloc, calloc and free mean: an engine, what may come between it and the program
-/// (full checks, guard pages, a profile), and the ways through them. The hot path is inline; every
+/// Implements malloc, realloc, calloc and free. It owns an engine and what may come between it and
+/// the program: full checks, guard pages, a profile, the scavenger. The hot path is inline; every
 /// other path is a call away.
 ///
-/// Nothing here is global: the process has one (process.h), and a test makes as many as it likes,
-/// over page sources and threads of its own. A thread is its ThreadState, which each call names.
+/// Nothing here is global. The process has one (process.h), each user heap another; tests make as
+/// many as they like, over page sources and threads of their own. A thread is its ThreadState,
+/// which each call names.
 /// \threads  Any number at once, each with its own ThreadState.
 class MallocInstance {
  public:
@@ -53,28 +54,29 @@ class MallocInstance {
   MallocInstance(const MallocInstance&) = delete;
   MallocInstance& operator=(const MallocInstance&) = delete;
 
-  /// A thread that has not called yet.
+  /// The state of a thread that has not called yet.
   static constexpr ThreadState new_thread() noexcept {
     return {&fresh_bins(), &fresh_bins(), &fresh_bins()};
   }
-  /// One that gets no cache: each call of it takes locks.
+  /// The state of a thread that gets no cache: each of its calls takes locks.
   static ThreadState uncached_thread() noexcept {
     return {&direct_bins(), &direct_bins(), &direct_bins()};
   }
 
-  /// Its bins, if allocating and freeing may both use them without a look at anything else.
+  /// The thread's bins, if malloc and free may both use them without further checks; otherwise
+  /// nullptr.
   static ObjectBins* bins_of(ThreadState& thread) noexcept;
 
-  /// Makes it ready.
+  /// Starts the malloc.
   /// \pre      one thread at a time, and not started
   /// \returns  False when out of memory; it can be tried again.
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
-  /// The same, and starts it if it is not.
+  /// Starts it if it is not started.
   /// \pre      !must_not_wait()
   /// \returns  False when out of memory.
   bool is_ready() noexcept { return is_started() || host_.start(*this); }
-  /// The next allocation starts it: somebody looks at what is allocated.
+  /// Has the next allocation start it: somebody counts allocations.
   void count_from_now_on() noexcept { is_looked_at_.store(true, std::memory_order_relaxed); }
 
   /// malloc.
@@ -85,27 +87,27 @@ class MallocInstance {
       return FreeObject(object).address();
     return allocate_slowly(thread, bytes);
   }
-  /// free, where the program may say more than free does: operator delete, free_sized. What it says
-  /// is verified where something knows better, and not used.
+  /// free, and its forms that say more: operator delete, free_sized. What they say is verified if
+  /// something knows better, and not used.
   /// \param caller  where free returns to, which may be the C library (os::may_start_thread);
-  ///                nullptr: what it never calls
+  ///                nullptr: a call that the C library never makes
   void deallocate(ThreadState& thread, void* p, const FreeCall& call = {},
                   const void* caller = nullptr) noexcept {
     if (!HotPath::push(thread, engine_.map(), p) && p != nullptr)
       deallocate_slowly(thread, p, call, caller);
   }
 
-  /// The hot path of malloc(0), where a block of 0 bytes is an object like any other.
+  /// The hot path of malloc(0) where a block of 0 bytes is an ordinary object.
   void* pop_for_nothing(ThreadState& thread) const noexcept {
     return has_empty_blocks() ? nullptr : thread.for_malloc().pop(SizeClassMap::class_of(0));
   }
-  /// The same where it is not, after the first one.
+  /// The hot path of malloc(0) where it is not, after the first such block.
   /// \returns  nullptr, too, if a watcher may choose the allocation
   void* take_empty(ThreadState& thread) noexcept {
     const bool may_be_chosen = thread.cache == nullptr || &thread.for_malloc() != thread.free_bins;
     return may_be_chosen ? nullptr : empties_.allocate_another();
   }
-  /// Its counterpart, for what is no small object.
+  /// Frees a block of 0 bytes.
   /// \returns  False if `p` is no such block.
   bool take_back_empty(const void* p) noexcept {
     if (!empties_.owns(p)) return false;
@@ -113,15 +115,15 @@ class MallocInstance {
     return true;
   }
 
-  /// What the bins of a thread have that is watched, or whose frees are verified: for an allocation
+  /// Pops from a thread's cache while allocations are watched or frees verified: for an allocation
   /// that HotPath did not serve.
-  /// \returns  nullptr where that does not do
+  /// \returns  nullptr if that does not do
   void* pop_looked_at(ThreadState& thread, std::size_t bytes) noexcept {
     void* const object = pop_slowly(thread, SizeClassMap::bin_of(bytes));
     return object != nullptr ? FreeObject(object).address() : nullptr;
   }
 
-  /// Every other path: any size, any state of the thread and of the malloc, watched or not.
+  /// malloc's slow path: any size, any state of the thread and of the malloc, watched or not.
   [[gnu::always_inline]] void* allocate_slowly(
       ThreadState& thread, std::size_t bytes,
       Allocation::By by = Allocation::By::kMalloc) noexcept {
@@ -131,14 +133,14 @@ class MallocInstance {
                  {bytes, SizeClassMap::kGrain, false, by})
         .address;
   }
-  /// The same for what is in no size class.
+  /// The same for a block in no size class.
   /// \pre  bytes > SizeClassMap::kMaxBytes
   void* allocate_block(ThreadState& thread, std::size_t bytes,
                        Allocation::By by = Allocation::By::kMalloc) noexcept;
   /// \pre  p != nullptr
   void deallocate_slowly(ThreadState& thread, void* p, const FreeCall& call,
                          const void* caller = nullptr) noexcept;
-  /// The same for a live block in pages of its own.
+  /// Frees a live block on pages of its own.
   /// \returns  False if `p` is no such block.
   [[gnu::always_inline]] bool try_deallocate_pages(ThreadState& thread, const void* p,
                                                    const FreeCall& call,
@@ -184,13 +186,13 @@ class MallocInstance {
     }
     return usable_bytes_slowly(p);
   }
-  /// Makes at least `bytes` bytes usable at `p` in place; what shrinks may stay as it is.
-  /// \returns  False, and nothing changes, if it would have to move.
+  /// Makes at least `bytes` bytes usable at `p` in place; a block may stay larger.
+  /// \returns  False, with nothing changed, if it would have to move.
   bool resize_in_place(void* p, std::size_t bytes) noexcept;
-  /// Releases everything idle, the objects in the caches of all threads included.
+  /// Releases everything idle, including the objects in all threads' caches.
   /// \returns  true if anything was released
   bool release_memory(ThreadState& thread) noexcept;
-  /// The same for a thread that is in no call of it: another malloc needs memory.
+  /// The same, called by another malloc that needs memory.
   /// \pre  !must_not_wait()
   void release_memory_for_others() noexcept {
     if (!is_started()) return;
@@ -198,15 +200,15 @@ class MallocInstance {
     engine_.release_all();
   }
 
-  /// The process ends: what lies in caches goes to its spans, where objects are verified, unless
-  /// each free was; under full checks all that is watched is looked at.
+  /// Called as the process ends. Cached objects go to their spans, which verify them, unless each
+  /// free was verified; under full checks, everything watched is verified.
   /// \pre     !must_not_wait()
   /// \errors  Misuse is fatal, with its sentence.
   void verify_at_exit(ThreadState& thread) noexcept;
-  /// Under full checks, verifies what lies around and in all objects, live and freed.
+  /// Under full checks, verifies the fill around and in all objects, live and freed.
   void verify_objects() noexcept;
 
-  /// One in `rate` allocations is guarded from now on. Once, with stacks prepared.
+  /// Guards one in `rate` allocations from now on. Call once, with stacks prepared.
   /// \returns  False when out of memory.
   bool begin_guards(std::size_t rate, std::uint64_t seed) noexcept;
 
@@ -215,24 +217,24 @@ class MallocInstance {
   bool owns(const void* p) noexcept {
     return guards_.owns(p) || empties_.owns(p) || engine_.owns(p);
   }
-  /// Whether it points into the spare memory, which several heaps may share.
+  /// Whether `p` points into the spare memory, which several heaps may share.
   bool is_spare(const void* p) const noexcept { return spare_.owns(p); }
 
-  /// The thread ends: its cache is parked, or lost where that would have to wait, and what it
-  /// allocates and frees after this passes none.
+  /// Ends a thread: its cache is parked, or lost if that would have to wait; its later calls use no
+  /// cache.
   void end_thread(ThreadState& thread) noexcept;
-  /// The same for one whose end a lock is held for: nothing else is looked after.
+  /// The same, for a caller that holds another lock: does no other due work.
   /// \pre  no lock of this malloc is held
   void end_thread_alone(ThreadState& thread) noexcept;
 
-  /// The next slow path calls MallocHost::attend().
+  /// Has the next slow path call MallocHost::attend().
   void ask_for_attention() noexcept { needs_attention_.store(true, std::memory_order_relaxed); }
 
   void hold_locks_for_fork() noexcept;
   /// In the child of a fork, whose only thread is `thread`; no lock is held any more.
   void reset_after_fork(ThreadState& thread) noexcept;
 
-  /// Engine::forget_all() and Engine::discard(), with what stands on the engine.
+  /// Engine::forget_all() and Engine::discard(), including what stands on the engine.
   void forget_all() noexcept;
   void discard() noexcept;
 
@@ -244,14 +246,14 @@ class MallocInstance {
   Detour& detour() noexcept { return detour_; }
   Profiler& profiler() noexcept { return profiler_; }
   Scavenger& scavenger() noexcept { return scavenger_; }
-  /// Held during a round of returning memory.
+  /// Held during a round of the scavenger.
   Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(scavenger_.round_lock()) {
     return scavenger_.round_lock();
   }
   const Options& options() const noexcept { return options_; }
   bool has_full_checks() const noexcept { return options_.checks == Options::Checks::kFull; }
-  /// Frees and calls of realloc that were verified, with thread caches, since the process began:
-  /// each thread adds them some thousands at a time, and the rest as it ends.
+  /// Frees and calls of realloc verified with thread caches since the process began. Each thread
+  /// adds some thousands at a time, and the rest as it ends.
   std::uint64_t verified_frees() const noexcept {
     return verified_.load(std::memory_order_relaxed);
   }
@@ -259,31 +261,31 @@ class MallocInstance {
   bool verifies_frees() const noexcept { return checks() == Options::Checks::kFrees; }
 
  private:
-  /// What is checked now: kFrees under kAuto, and kBasic once that has ended.
+  /// The level in force: under kAuto, kFrees and later kBasic.
   Options::Checks checks() const noexcept { return checks_now_.load(std::memory_order_relaxed); }
 
-  /// Whether an access to a block of 0 bytes is a fault; under kAuto to the end.
+  /// Whether an access to a block of 0 bytes is a fault; under kAuto this never ends.
   bool has_empty_blocks() const noexcept { return options_.checks != Options::Checks::kBasic; }
-  // Chosen: long enough that a program which goes on asking pays nothing, too short to notice; and
-  // of a program that replaces objects at its limit, a ninth of the time at the most.
+  // Chosen: long enough that a program which goes on asking pays nothing, and too short to notice;
+  // a program that replaces objects at its limit spends at most a ninth of its time.
   static constexpr std::uint64_t kVainNs = 1'000'000;
-  static constexpr std::uint64_t kVainTimes = 8;  // as long as what was in vain
-  // Chosen: for a process that was stopped in a pass, which seems to have taken so long.
+  static constexpr std::uint64_t kVainTimes = 8;  // as long as the vain pass took
+  // Chosen: for a process that was stopped during a pass, which then seems to have taken this long.
   static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
-  // Chosen: what has to come back before, as a share of the heap: to look through all of it for so
+  // Chosen: the share of the heap that has to come back before: searching the whole heap for so
   // much takes less time than freeing it did.
   static constexpr std::size_t kVainShare = 256;
-  // Chosen: a thread counts so many frees that it verified by itself. To look at the clock then
-  // costs each of them a tenth of a nanosecond.
+  // Chosen: a thread counts so many verified frees by itself. Reading the clock then costs each of
+  // them a tenth of a nanosecond.
   static constexpr std::int32_t kFreesAtOnce = 4096;
 
-  /// Whether the page map has a class for a pointer, so that it is a small object.
+  /// Whether a page map entry is that of a small object.
   static constexpr bool is_small(std::size_t size_class) noexcept {
     return size_class - 1 < SizeClassMap::kCount - 1;
   }
   /// Bytes of the small object at `p`.
-  /// \param frees_left  the thread's: what is verified counts as a free
-  /// \returns  0 if it takes the slow path to know, or to say what is wrong: under full checks, and
+  /// \param frees_left  the thread's; a verified call counts as a free
+  /// \returns  0 if only the slow path can tell, or report the mistake: under full checks, and
   ///           where frees are verified and no live object starts there
   [[gnu::always_inline]] std::size_t bytes_at_once(const PageMap& map, const void* p,
                                                    std::size_t size_class, const char* action,
@@ -301,11 +303,11 @@ class MallocInstance {
     return is_live ? SizeClassMap::bytes_of(size_class) : 0;
   }
 
-  /// What malloc pops from before a thread's first call, and while a watcher looks.
+  /// The bins that malloc pops from before a thread's first call, and while a watcher looks.
   static constexpr ObjectBins& fresh_bins() noexcept { return EmptyBins::g_all.first(); }
-  /// Those of threads without a cache: they have ended, or every free is to be checked at once.
+  /// The bins of threads without a cache: they have ended, or full checks are on.
   static ObjectBins& direct_bins() noexcept { return EmptyBins::g_all[EmptyBins::kDirect]; }
-  /// Those of threads whose cache is used after every free was verified.
+  /// The bins of threads whose frees are verified, with their caches behind.
   static ObjectBins& verifying_bins() noexcept { return EmptyBins::g_all[2]; }
 
   static bool is_fresh(const ThreadState& thread) noexcept {
@@ -315,7 +317,7 @@ class MallocInstance {
     return thread.free_bins == &verifying_bins();
   }
 
-  /// What the thread's own cache has for an allocation that malloc's bins do not serve.
+  /// Pops from the thread's own cache for an allocation that malloc's bins do not serve.
   /// \returns  as ObjectBins::pop()
   void* pop_slowly(ThreadState& thread, std::size_t size_class) noexcept {
     if (&thread.for_malloc() != thread.free_bins)
@@ -341,11 +343,11 @@ class MallocInstance {
   bool is_checked() noexcept { return is_ready() && has_full_checks(); }
   bool is_watched() noexcept;
   bool start_thread(ThreadState& thread) noexcept;
-  /// What is looked after now and then.
+  /// Does the occasional work that is due.
   void after_slow_path(ThreadState& thread) noexcept;
-  /// Where no more is held than before.
+  /// Whether work may be due after a call that holds no more than before.
   bool is_anything_due() noexcept { return engine_.limit().has_soft_limit() || is_thread_due(); }
-  /// The scavenger's, or one that the host wants.
+  /// Whether the scavenger, or the host, wants to start a thread.
   bool is_thread_due() const noexcept {
     return scavenger_.is_due() || needs_attention_.load(std::memory_order_relaxed);
   }
@@ -356,13 +358,13 @@ class MallocInstance {
     engine_.keep_to_soft_limit([this] { checked_.flush_quarantine(); });
   }
   void attend() noexcept;
-  /// A slow path of an allocation; what came from the spans was counted by the cache.
+  /// Counts a slow path of an allocation; the cache counts objects that came from spans.
   void count_towards_window(ThreadState& thread) noexcept {
     if (thread.cache != nullptr && --thread.cache->countdown() < 0) [[unlikely]]
       open_window(thread, thread.cache->countdown());
   }
   void open_window(ThreadState& thread, std::int64_t& countdown) noexcept;
-  /// Counts a block beyond the size classes: whether it is to be guarded.
+  /// Counts a block beyond the size classes; returns whether to guard it.
   bool is_block_chosen(ThreadState& thread, std::size_t bytes) noexcept {
     return guard_watcher_.chooses_block(
         bytes, thread.cache != nullptr ? &thread.cache->blocks_left() : nullptr);
@@ -400,25 +402,25 @@ class MallocInstance {
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
 
   Engine engine_;
-  EmptyBlocks empties_;  // what malloc(0) gets, unless nothing is checked
-  CheckedHeap checked_;  // what serves every call under STRATA_CHECKS=full
+  EmptyBlocks empties_;  // serves malloc(0), unless nothing is checked
+  CheckedHeap checked_;  // serves every call under STRATA_CHECKS=full
   Guards guards_;
   GuardWatcher guard_watcher_;
   Detour detour_;
   Profiler profiler_;
   Scavenger scavenger_;
   Options options_;
-  // Under kAuto it changes once. A thread that sees it leaves the states of objects as they are;
-  // those to whom it hands the objects see it, too (verified_frees.cpp).
+  // Changes once under kAuto. A thread that sees the change leaves the states of objects as they
+  // are; threads to which it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.
   std::atomic<bool> is_started_{false};
-  std::atomic<bool> is_looked_at_{false};     // relaxed: of use to the thread that looks
+  std::atomic<bool> is_looked_at_{false};     // relaxed: only the thread that looks needs it
   std::atomic<bool> needs_attention_{false};  // relaxed: a hint
-  // What the last release in vain left idle, and how long it is not repeated. relaxed: hints.
+  // Idle bytes after the last vain release, and until when it is not repeated. relaxed: hints.
   std::atomic<std::size_t> vain_idle_bytes_{0};
   std::atomic<std::uint64_t> vain_until_ns_{0};
 };

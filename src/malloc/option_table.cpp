@@ -34,7 +34,7 @@ constexpr OptionRow text(Field field, std::string_view name, std::string_view sa
 constexpr std::size_t kTiB = std::size_t{1} << 40;
 constexpr std::size_t kHour = 3'600'000;  // in milliseconds
 
-/// For the compiler alone: what is in the file has no pointers.
+/// For the compiler alone: the table in the binary (Packed) has no pointers.
 constexpr OptionRow kRows[] = {
     choice(STRATA_FIELD(checks), "CHECKS", "basic|frees|full|auto",
            "basic: checks that cost nothing. frees: verifies every free and realloc at once, with "
@@ -109,7 +109,7 @@ constexpr OptionRow kRows[] = {
 static_assert(std::size(kRows) == OptionTable::size());
 static_assert(OptionTable::size() <= 64, "read_options() has a bit for each row");
 
-/// A part of the texts of all rows, which stand one after the other.
+/// A part of the rows' concatenated texts.
 struct Text {
   std::uint16_t start;
   std::uint16_t bytes;
@@ -123,8 +123,7 @@ constexpr std::size_t kTextBytes = [] {
 }();
 static_assert(kTextBytes <= UINT16_MAX);
 
-/// The table as it is in the file: a pointer would be one more word that each program's start
-/// writes.
+/// The table in the binary: each pointer would be one more word for a program's start to write.
 struct Packed {
   struct Row {
     std::size_t least;

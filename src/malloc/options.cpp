@@ -12,7 +12,7 @@
 namespace strata {
 namespace {
 
-/// The position of `text` among "a|b|c". False if it is none of them.
+/// Finds the position of `text` among "a|b|c". False if it is none of them.
 bool parse_choice(std::string_view choices, std::string_view text, std::size_t& value) noexcept {
   for (value = 0;; ++value) {
     const std::size_t end = choices.find('|');
@@ -41,7 +41,7 @@ bool parse_number(std::string_view text, bool is_bytes, std::size_t& value) noex
   return !__builtin_mul_overflow(number, std::size_t{1} << shift, &value);
 }
 
-/// A number of bytes, or a share from 1% to 100%.
+/// Reads a number of bytes, or a share from 1% to 100%.
 bool parse_limit(std::string_view text, std::size_t& value) noexcept {
   if (text.empty() || text.back() != '%')
     return parse_number(text, true, value) && (value & OptionRow::kShare) == 0;
@@ -51,7 +51,7 @@ bool parse_limit(std::string_view text, std::size_t& value) noexcept {
   return true;
 }
 
-/// A number, of which those that stand for on and off are out of range.
+/// Reads a number, except those that stand for on and off.
 bool parse_seed(std::string_view text, std::size_t& value) noexcept {
   const bool is_on = text == "on";
   if (!is_on && text != "off")
@@ -76,7 +76,7 @@ void write_bytes(std::size_t bytes, TextWriter& out) noexcept {
   out.decimal(bytes).text(kSuffixes[index]);
 }
 
-/// Text of the environment as part of one line on a terminal; what is long is cut.
+/// Writes text of the environment as part of one line on a terminal, cut if it is long.
 void write_foreign(std::string_view text, TextWriter& out) noexcept {
   for (const char c : os::start_of(text, 64)) {
     const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -86,8 +86,7 @@ void write_foreign(std::string_view text, TextWriter& out) noexcept {
 
 char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 0x20) : c; }
 
-/// How many characters have to be inserted, taken out or replaced to make one of the other, upper
-/// and lower case being the same.
+/// The edit distance of two names, ignoring case.
 /// \source  Levenshtein (1966), one row at a time
 std::size_t distance(std::string_view a, std::string_view b) noexcept {
   constexpr std::size_t kMost = 32;
@@ -105,7 +104,7 @@ std::size_t distance(std::string_view a, std::string_view b) noexcept {
   return row[b.size()];
 }
 
-/// The option that a misspelt name may mean, nothing if it is like none.
+/// The option that a misspelt name may mean; empty if it is like none.
 std::string_view nearest_option(std::string_view name) noexcept {
   // Chosen: two slips of the finger.
   std::size_t least = 3;
@@ -284,14 +283,15 @@ std::size_t random_of_environment() noexcept {
   return options.random;
 }
 
-/// Not a text, which lies among those of reports: every program's variables pass here before main.
+/// Not a string literal, which would lie among those of reports: every program's variables are
+/// compared with it before main.
 static constexpr auto kPrefix = [] {
   std::array<char, kOptionPrefix.size()> prefix{};
   std::copy(kOptionPrefix.begin(), kOptionPrefix.end(), prefix.begin());
   return prefix;
 }();
 
-/// Looks no farther than the prefix.
+/// Reads no farther than the prefix.
 static bool is_option(const char* entry) noexcept {
   for (const char character : kPrefix) {
     if (*entry++ != character) return false;
@@ -306,7 +306,8 @@ bool is_any_option_set() noexcept {
   return false;
 }
 
-/// What `strata record` tells its recorder, and what scripts/bootstrap reads, are no mistakes.
+/// Names for others, which are no mistakes: what `strata record` tells its recorder, and what
+/// scripts/bootstrap reads.
 static bool is_of_others(std::string_view name) noexcept {
   name.remove_prefix(kOptionPrefix.size());
   return name == "BOOTSTRAP" || name == "RECORD" || os::begins_with(name, "RECORD_");

@@ -9,8 +9,8 @@
 
 namespace strata {
 
-/// What a user may set in the environment. The defaults are here, everything else about an option
-/// in option_table().
+/// What a user may set in the environment. The defaults are here; everything else about an option
+/// is in option_table().
 struct Options {
   enum class Checks : std::uint8_t { kBasic, kFrees, kFull, kAuto };
   enum class Leaks : std::uint8_t { kOff, kOn };
@@ -42,15 +42,15 @@ struct Options {
   bool verifies_frees() const noexcept {
     return checks == Checks::kFrees || checks == Checks::kAuto;
   }
-  /// Whether what a free says besides the address is compared with what was allocated: programs say
-  /// it wrongly, and live with other allocators.
+  /// Whether what a free says besides the address is compared with the allocation: programs say it
+  /// wrongly, and work with other allocators.
   bool compares_frees() const noexcept {
     return checks == Checks::kFrees || checks == Checks::kFull;
   }
 };
 
-/// One row: all that is known about an option. Parser, warnings, `strata options` and
-/// docs/options.md follow from it.
+/// One row: everything about one option. The parser, warnings, `strata options` and docs/options.md
+/// follow from it.
 struct OptionRow {
   enum class Unit : std::uint8_t {
     kChoice,        ///< one of a few words
@@ -59,7 +59,7 @@ struct OptionRow {
     kMilliseconds,  ///< a time
     kLimit,         ///< bytes, or a share of the memory of the container or the machine: 80%
     kSeed,          ///< on, off, or a number
-    kText,          ///< any text that is not empty, as the name of a file
+    kText,          ///< any non-empty text, such as a file name
   };
   /// A value of unit kLimit with this bit is a share in percent.
   static constexpr std::size_t kShare = std::size_t{1} << 63;
@@ -70,7 +70,7 @@ struct OptionRow {
   std::size_t least;         ///< the range of a number or of a text's length, both ends included
   std::size_t most;
   std::string_view sentence;
-  /// Where Options has it.
+  /// Its field in Options.
   struct Field {
     std::uint16_t offset;
     std::uint8_t bytes;
@@ -81,7 +81,7 @@ struct OptionRow {
   void set_value(Options& options, std::size_t value) const noexcept;
 };
 
-/// The rows, each made as it is asked for.
+/// The rows, each made when it is asked for.
 class OptionTable {
  public:
   static constexpr std::size_t size() noexcept { return 17; }
@@ -101,22 +101,22 @@ inline OptionTable option_table() noexcept { return {}; }
 
 inline constexpr std::string_view kOptionPrefix = "STRATA_";
 
-/// Reads STRATA_… from the environment; of two equal names the first counts, as for getenv. What
-/// cannot be understood is named in one warning each on standard error, up to a bound, and the
-/// default stands. Texts stay where the environment has them. A program that has rights which its
-/// caller lacks (set-user-ID) reads nothing: options name files to write.
+/// Reads STRATA_… from the environment; of two equal names the first counts, as for getenv. Each
+/// entry that cannot be understood gets one warning on standard error, up to a bound, and its
+/// default stands. Texts stay where the environment has them. A program with rights that its caller
+/// lacks (set-user-ID) reads nothing, since options name files to write.
 void read_options(Options& options) noexcept;
 
-/// The bytes that a limit of the options stands for; 0: none.
+/// The bytes that a limit option stands for; 0: none.
 /// \cost  for a share, some ten system calls
 std::size_t limit_bytes(std::size_t option) noexcept;
 
-/// What the random numbers of the process follow from: its own chance, or the option.
+/// The seed of the process's random numbers: random itself, or the option's.
 std::uint64_t seed_of(std::size_t random) noexcept;
-/// The option alone, without a warning, for heaps of which no malloc has read the options.
+/// Reads that option alone, without a warning, for heaps for which no malloc has read the options.
 std::size_t random_of_environment() noexcept;
 
-/// Whether read_options() has anything to read, an option or a name that is none.
+/// Whether read_options() has anything to read: an option, or a name that is none.
 bool is_any_option_set() noexcept;
 
 /// The row's text in the environment as it is now; nullptr if it is not set.

@@ -17,15 +17,15 @@ namespace {
 
 constinit Lock g_start_lock{LockRank::kStart};
 
-/// Nothing of it is set before its first use, so that it takes no room in the file.
+/// Zero until its first use, so that it takes no room in the binary.
 constinit SpareMemory g_spare;
 
 constexpr char kNotAsked = 1;  // for g_alone
 
-/// The limits of the options, for the malloc and the heaps of the user's.
+/// The options' limits, for the malloc and the user's heaps.
 constinit SharedLimit g_limit;
 
-/// The malloc as one of those that hold memory under them.
+/// The malloc as one of the holders of memory under these limits.
 constinit SharedLimit::Holders g_holder{
     .next_idle = [](SharedLimit::Idle last) noexcept -> SharedLimit::Idle {
       const std::size_t idle = g_malloc.engine().idle_hint();
@@ -86,8 +86,8 @@ class ProcessHost final : public MallocHost {
     start_statistics_of_options(malloc);
     return true;
   }
-  /// As long as it has one thread, and nothing is asked of the malloc that needs all its blocks;
-  /// where the heap can begin before a filter refuses what that takes.
+  /// Only while the process has one thread and nothing is asked of the malloc that needs all its
+  /// blocks, and if the heap can start before a filter refuses the system calls for it.
   bool count_first_block() noexcept override {
     if (learns_of_filters == nullptr || !learns_of_filters() || !os::is_single_threaded() ||
         first_blocks_ >= kMostFirstBlocks || has_options()) {
@@ -110,23 +110,24 @@ class ProcessHost final : public MallocHost {
   }
   std::uint64_t cpu_ns() noexcept override { return os::process_cpu_ns(); }
 
-  /// May allocate; no lock is held. Without fork handlers fork is as it was.
+  /// May allocate; no lock is held. If there is no room for handlers, fork is as it was.
   void follow_forks() noexcept override {
     if (follows_forks_.exchange(true, std::memory_order_relaxed)) return;
     g_alone.store(&kNotAsked, std::memory_order_relaxed);
     take_part_in_forks(g_in_forks);
   }
-  /// The same.
+  /// May allocate; no lock is held.
   void follow_exit() noexcept {
     if (!follows_exit_.exchange(true, std::memory_order_relaxed))
       os::register_exit_handler(on_exit);
   }
-  /// A calloc before the start, which it may begin. It may be the C library's own, which makes room
-  /// for exit handlers under a lock: follow_exit() would wait for it, so the constructor
-  /// calls it.
+  /// Notes a calloc before the start, which may cause the start. It may be the C library's own,
+  /// which makes room for exit handlers under a lock: follow_exit() would wait for that, so the
+  /// constructor calls follow_exit().
   void note_calloc() noexcept { has_seen_calloc_.store(true, std::memory_order_relaxed); }
 
-  /// Whether any is set when this is asked first: what the program sets itself comes too late.
+  /// Whether any option is set when this is first called: what the program itself sets comes too
+  /// late.
   bool has_options() noexcept {
     Answer answer = has_options_.load(std::memory_order_relaxed);
     if (answer == Answer::kUnknown) {
@@ -139,8 +140,8 @@ class ProcessHost final : public MallocHost {
  private:
   enum class Answer : char { kUnknown, kYes, kNo };
 
-  /// Now, or with the second thread: registering touches 200 KiB of the C library that a small
-  /// program needs for nothing else. What options ask for may need it at once.
+  /// Registers now, or with the second thread: registering touches 200 KiB of the C library that a
+  /// small program needs for nothing else. Options may ask for features that need it at once.
   void follow_forks_in_time() noexcept {
     const char* const note = os::single_threaded_note();
     if (has_options() || note == nullptr || *note == 0 || learns_of_forks == nullptr ||
@@ -150,7 +151,7 @@ class ProcessHost final : public MallocHost {
       g_alone.store(note, std::memory_order_relaxed);
   }
 
-  /// What the options say of limits is about the malloc and all heaps of the user's.
+  /// Applies the options' limits to the malloc and all user heaps together.
   static void share_limit(MallocInstance& malloc, Options& options) noexcept {
     options.soft_limit = limit_bytes(options.soft_limit);
     options.hard_limit = limit_bytes(options.hard_limit);
@@ -169,7 +170,7 @@ class ProcessHost final : public MallocHost {
     if (os::create_thread_key(exit_key_, on_thread_exit))
       has_exit_key_.store(true, std::memory_order_release);
   }
-  /// The C library had no key left, and may have one now.
+  /// Tries again: the C library had no key left, and may have one now.
   [[gnu::cold, gnu::noinline]] bool make_exit_key_later() noexcept {
     LockGuard guard(g_start_lock);
     if (!has_exit_key_.load(std::memory_order_relaxed)) make_exit_key();
@@ -197,7 +198,7 @@ void on_exit() noexcept {
   if (!must_not_wait()) g_malloc.verify_at_exit(t_thread);
 }
 
-/// The kernel's, but for the first chunk, which is there already.
+/// The kernel's pages, except for the first chunk, which is a variable.
 class FirstChunkPages final : public os::PageSource {
  public:
   void* map_apart(std::size_t bytes) noexcept override {
@@ -209,12 +210,12 @@ class FirstChunkPages final : public os::PageSource {
   }
 };
 
-// It has nothing but its table of functions, which the loader makes read-only.
+// It contains only its table of functions, which the loader makes read-only.
 [[gnu::section(".data.rel.ro.bookkeeping")]] constinit FirstChunkPages g_bookkeeping;
 
-/// The malloc's fork handlers lock it last and unlock it first if they are the first registered:
-/// then those of the program may allocate. The shared library sees when the program registers its
-/// own; an archive registers the malloc's before any constructor of the program. The malloc itself
+/// If the malloc's fork handlers are registered first, they lock it last and unlock it first, so
+/// the program's handlers may allocate. The shared library sees when the program registers its own;
+/// an archive registers the malloc's before any constructor of the program. The malloc itself
 /// starts when the program needs a heap, which some never do, unless an option asks for more. This
 /// file is in every program that has the malloc from an archive.
 [[gnu::constructor(101)]] void start_before_the_program() noexcept {
@@ -237,13 +238,13 @@ void follow_forks() noexcept { g_host.follow_forks(); }
 
 namespace {
 
-/// Apart, so that what is hot of the next one needs no stack.
+/// Separate, so that the hot part of the next function needs no stack.
 [[gnu::noinline]] void* allocate_unpopped(std::size_t bytes, Allocation::By by) noexcept {
   void* const empty = bytes == 0 ? g_malloc.take_empty(t_thread) : nullptr;
   return empty != nullptr ? empty : g_malloc.allocate_slowly(t_thread, bytes, by);
 }
 
-/// The sizes that no table of classes has: those beyond it, and 0.
+/// Allocates sizes that are not in the table of classes: those beyond it, and 0.
 [[gnu::always_inline]] inline void* allocate_untabled(std::size_t bytes,
                                                       Allocation::By by) noexcept {
   if (void* const object = HotPath::pop_beyond_table_or_verify(t_thread, g_page_map, bytes))
@@ -254,7 +255,6 @@ namespace {
   return allocate_unpopped(bytes, by);
 }
 
-/// A free that says nothing but the address.
 constexpr FreeCall kPlainFree{};
 
 }  // namespace

@@ -5,46 +5,47 @@
 
 #include "malloc/malloc_instance.h"
 
-/// \file  The malloc of this process: its globals, the calling thread's state, and calls that name
-/// both. When it starts, what it does at fork, and how it learns that a thread ends is in
-/// process.cpp.
+/// \file  The malloc of this process: its globals, the calling thread's state, and functions that
+///        use both. process.cpp has its start, fork, and how it learns that a thread ends.
 
 namespace strata {
 
 extern constinit PageMap g_page_map;
 extern constinit MallocInstance g_malloc;
 
-/// The calling thread's bins: those of its ThreadCache. Before the heap first serves it, after its
-/// last call, and under STRATA_CHECKS=full, they are empty ones that send every call the slow way.
+/// The calling thread's bins: those of its ThreadCache. Before the heap first serves the thread,
+/// after its last call, and under STRATA_CHECKS=full, they are empty ones that send every call to
+/// the slow path.
 extern constinit thread_local ThreadState t_thread;
 
-/// The malloc's fork handlers are registered, if they are not. Those that are registered after them
+/// Registers the malloc's fork handlers, if they are not registered. Handlers registered after them
 /// find it unlocked.
 /// \pre  no lock of ours is held
 void follow_forks() noexcept;
 
-/// Is there in the shared library alone: whether it learns in time that fork handlers matter. It
-/// calls follow_forks() before any file registers its own; and a process with one thread needs
-/// none, for it does not fork while it holds a lock. glibc makes the vector of each new thread's
-/// thread-local storage by calloc(), after it has noted that there will be two threads.
+/// Exists only in the shared library. Whether it learns in time that fork handlers matter: it calls
+/// follow_forks() before any file registers its own. A process with one thread needs none, since it
+/// does not fork while it holds a lock. glibc makes the vector of each new thread's thread-local
+/// storage by calloc(), after it has noted that there will be two threads.
 ///
-/// This and what follows is hidden where it is defined, and not here: in a position-independent
-/// program, gold gives what is hidden and not there an address.
+/// This and the following are declared hidden where they are defined, and not here: in a
+/// position-independent program, gold gives a hidden, undefined symbol an address.
 [[gnu::weak]] bool learns_of_forks() noexcept;
 
-/// Is there in the shared library alone: whether it can start the malloc before the program sets a
-/// filter of system calls, which might refuse what that takes.
+/// Exists only in the shared library. Whether it can start the malloc before the program sets a
+/// filter of system calls, which might refuse what the start takes.
 [[gnu::weak]] bool learns_of_filters() noexcept;
 
-/// The malloc's first chunk of bookkeeping, in the shared library alone, whose variables lie apart
-/// from the program's: a small heap needs no more, and no system call for it.
+/// The malloc's first chunk of bookkeeping; only in the shared library, whose variables lie apart
+/// from the program's. A small heap needs no more, and no system call for it.
 [[gnu::weak]] extern char g_first_chunk[MetadataArena::kChunkBytes];
 
-/// Where the C library notes whether this is the only thread, as long as that matters here; else a
+/// Where the C library notes whether this is the only thread, while that matters here; otherwise a
 /// character that is not 0.
 extern constinit std::atomic<const char*> g_alone;
 
-/// The slow paths: one call in the hot ones, which name nothing.
+/// The slow paths. A hot path has one call of them, without an argument for the malloc or the
+/// thread.
 void* allocate_slowly(std::size_t bytes) noexcept;
 void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept;
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes, Allocation::By by) noexcept;
@@ -52,7 +53,7 @@ void* allocate_zeroed_slowly(std::size_t count, std::size_t bytes) noexcept;
 void deallocate_slowly(void* p, const void* caller) noexcept;
 void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t alignment) noexcept;
 
-/// What the thread's bins have at once; nullptr sends the caller to the slow paths.
+/// Pops from the thread's bins; nullptr sends the caller to the slow paths.
 [[gnu::always_inline]] inline void* try_allocate(std::size_t bytes) noexcept {
   return HotPath::pop_or_verify(t_thread, g_page_map, bytes);
 }
@@ -77,14 +78,14 @@ void deallocate_slowly(void* p, FreeCall::By by, std::size_t bytes, std::size_t 
     return object;
   return allocate_slowly(bytes, by);
 }
-/// Whom it says to have called is the caller of the function that this is inlined into.
+/// Names as caller the one that called the function into which this is inlined.
 [[gnu::always_inline]] inline void deallocate(void* p) noexcept {
   if (HotPath::push_or_verify(t_thread, g_page_map, p)) [[likely]]
     return;
   if (p != nullptr)
     deallocate_slowly(p, __builtin_extract_return_addr(__builtin_return_address(0)));
 }
-/// The same for a call that says how large the object is, or how it is aligned.
+/// The same for a call that gives the object's size or alignment.
 [[gnu::always_inline]] inline void deallocate(void* p, FreeCall::By by, std::size_t bytes,
                                               std::size_t alignment = FreeCall::kUnsaid) noexcept {
   if (HotPath::push(t_thread, g_page_map, p)) [[likely]]
@@ -117,7 +118,7 @@ inline bool release_memory() noexcept { return g_malloc.release_memory(t_thread)
 
 }  // namespace strata
 
-/// What the malloc and the heaps of the user's may hold together, by the options; nullptr if there
-/// is no limit. Starts the malloc. For heaps, which may be linked from another copy of this code:
-/// the number is that of SharedLimit's layout.
+/// What the malloc and the user's heaps may hold together, by the options; nullptr if there is no
+/// limit. Starts the malloc. For heaps, which may be linked from another copy of this code: the
+/// number is the version of SharedLimit's layout.
 extern "C" [[gnu::visibility("default")]] strata::SharedLimit* strata_shared_limit_1() noexcept;

@@ -59,7 +59,8 @@ void Profiler::adopt(void* p, std::size_t bytes) noexcept {
     profile_->sites().site(site).add(Detour::counted(0, bytes), bytes);
 }
 
-/// Freed and allocated again by the place that allocated it, which has the rate it was taken at.
+/// Counts as freed, and as allocated again by the place that allocated it, which has the rate of
+/// the sample.
 void Profiler::resize(void* p, std::size_t bytes) noexcept {
   std::uint64_t* const known = engine_.record_of(p);
   if (!detour_.is_on(Detour::kByBytes) || *known == 0) return;
@@ -88,7 +89,7 @@ Profiler::LargeBlock Profiler::set_aside(void* p) noexcept {
   return block;
 }
 
-/// Where that takes memory which is out, it is as good as freed: accepted.
+/// Accepted: when out of memory for this, the block counts as freed.
 void Profiler::put_back(void* p, const LargeBlock& block) noexcept {
   if (block.site != 0 && !live_.insert(p, block)) let_go(block);
 }

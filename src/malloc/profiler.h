@@ -13,12 +13,12 @@
 
 namespace strata {
 
-/// What takes samples of one malloc into a profile: a watcher of one choice per so many bytes,
-/// which notes the stack of every allocation it is handed. The profile is the malloc's own, or one
-/// that it shares with others.
+/// Samples one malloc into a profile: a watcher by bytes that records the stack of every allocation
+/// it is handed. The profile is the malloc's own, or shared with others. MallocInstance owns the
+/// profiler.
 ///
-/// A sampled object of a size class is a watched one, whose record names the site and the bytes
-/// asked for; a larger block is in a table by address.
+/// A sampled object of a size class is a watched object, whose record names the site and the bytes
+/// asked for; larger blocks are in a table by address.
 ///
 /// No lock of ours is held during unwinding, which may wait for the dynamic loader's lock, whose
 /// holder may be in malloc.
@@ -31,17 +31,17 @@ class Profiler final : public Watcher {
         own_(engine.metadata()),
         live_(engine.metadata(), LockRank::kWatcher) {}
 
-  /// Before the first watch: samples go into another profile, under the name of a heap.
-  /// \param heap_name  stays as it is while this lives
+  /// Directs samples into another profile, under the name of a heap. Call before the first watch.
+  /// \param heap_name  outlives this, unchanged
   void join(HeapProfile& profile, const char* heap_name) noexcept {
     profile_ = &profile;
     heap_name_ = heap_name;
   }
 
-  /// Starts and stops the profile, with this watch and those of the heaps that joined.
+  /// Starts and stops the profile, with this watch and those of the joined heaps.
   bool start(std::size_t rate, std::uint64_t seed) noexcept;
   void stop() noexcept;
-  /// This watch alone.
+  /// Starts and stops this watch only.
   void watch() noexcept;
   void unwatch() noexcept { detour_.end(Detour::kByBytes); }
 
@@ -49,27 +49,27 @@ class Profiler final : public Watcher {
   Engine::Block allocate(const Allocation& allocation) noexcept override;
   void adopt(void* p, std::size_t bytes) noexcept override;
 
-  // What becomes of blocks that are in no size class of the page map, sampled or not.
+  // What happens to blocks in no size class of the page map, sampled or not:
 
-  /// One with a record was resized in place.
+  /// A block with a record was resized in place.
   void resize(void* p, std::size_t bytes) noexcept;
-  /// One is about to be freed.
+  /// A block is about to be freed.
   void forget(void* p) noexcept;
 
-  /// What is known of a sampled block that has no record.
+  /// A sampled block without a record.
   struct LargeBlock {
     std::size_t bytes;
     std::uint32_t site;  ///< 0: it is not sampled
   };
-  /// One without a record is about to be resized in place: the next call says what became of it.
-  /// Meanwhile its address may be that of another block.
+  /// A block without a record is about to be resized in place; one of the next two calls says what
+  /// became of it. Meanwhile its address may be that of another block.
   LargeBlock set_aside(void* p) noexcept;
-  /// It could not be resized, and is as it was.
+  /// The block could not be resized, and is unchanged.
   void put_back(void* p, const LargeBlock& block) noexcept;
-  /// It is another block now, and that one is gone.
+  /// The block was resized: it counts as another one, and the old one is gone.
   void let_go(const LargeBlock& block) noexcept;
 
-  /// All that is live counts as freed.
+  /// Counts everything live as freed.
   /// \threads  no other thread uses the malloc at the same time
   void forget_all() noexcept;
   void hold_locks_for_fork() noexcept;

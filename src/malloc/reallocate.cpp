@@ -1,4 +1,4 @@
-// The realloc of the malloc, beyond the hot path: in place where possible, by a copy where not.
+// realloc beyond the hot path: in place where possible, otherwise by a copy.
 
 #include <algorithm>
 #include <bit>
@@ -10,25 +10,25 @@
 namespace strata {
 namespace {
 
-// Chosen: what a block that grows in small steps gets beyond its size, as a share of it, where the
-// thread has such an object at hand. It moves half as often, and no program that was measured took
-// more memory by 1%.
+// Chosen: what a block that grows in small steps gets beyond its size, as a share of it, if the
+// thread has such an object at hand. It moves half as often, and no measured program took more
+// memory by 1%.
 constexpr std::size_t kHeadroomShare = 4;
 
-// Chosen: from this size on a block that grows passes two classes a doubling instead of eight. Each
-// has touched as many objects as were ever in it at once (docs/decisions/0003).
+// Chosen: from this size on a growing block passes two classes per doubling instead of eight. Each
+// class has touched as many objects as were ever in it at once (docs/decisions/0003).
 constexpr std::size_t kFewClassesFromBytes = 1024;
 
-/// The power of two, or five eighths of it: no object is less than half full by so little that the
-/// next smaller size moves it back.
+/// The next power of two, or five eighths of it: no object is less than half full by so little that
+/// the next smaller size moves it back.
 std::size_t of_few_classes(std::size_t bytes) noexcept {
   const std::size_t whole = std::bit_ceil(bytes);
   const std::size_t smaller = whole / 8 * 5;
   return bytes <= smaller ? smaller : whole;
 }
 
-/// What is asked for a block that moves. One that has to move again, and was moved just before,
-/// grows step by step: it gets some room for that, where that is at hand.
+/// The size to request for a block that moves. One that was moved just before grows step by step:
+/// it gets some room for that, if that is at hand.
 /// \pre  bytes <= Engine::kPagesForGrownFrom
 std::size_t with_headroom(const ThreadState& thread, const void* p, std::size_t old_bytes,
                           std::size_t bytes) noexcept {
@@ -71,8 +71,8 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
   return move(thread, size_class, p, old_bytes, bytes);
 }
 
-/// A new block with the contents of the old one, which is freed; `size_class` is the page map's.
-/// \returns  nullptr if there is none, and the old one stays; or if none was asked for
+/// Moves the contents to a new block and frees the old one; `size_class` is the page map's.
+/// \returns  nullptr if there is none, and the old one stays; or if 0 bytes were asked for
 void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
                            std::size_t bytes) noexcept {
   if (bytes == 0) [[unlikely]] {
@@ -105,7 +105,7 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
   return moved;
 }
 
-/// The same as pop_to_move() where frees are verified. Apart: it needs a stack.
+/// As pop_to_move(), where frees are verified. Separate, since it needs a stack.
 [[gnu::noinline]] void* MallocInstance::pop_verified_to_move(ThreadState& thread, const void* p,
                                                              std::size_t old_bytes,
                                                              std::size_t bytes) noexcept {
@@ -113,11 +113,11 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
   return pop_looked_at(thread, with_headroom(thread, p, old_bytes, bytes));
 }
 
-/// A new place for a block that grows. What grows mostly goes on to grow: it gets an object of a
-/// few classes, or from some size on pages of its own, into which it can grow, and which fit any
-/// other use when it has left them. Else each step would leave an object that only a block of its
-/// size can use.
-/// \returns  nullptr if it is to be served like any other
+/// Finds a new place for a growing block, which usually goes on growing. It therefore gets an
+/// object of a few classes or, from some size on, pages of its own, into which it can grow and
+/// which fit any other use afterwards. Otherwise each step would leave an object that only a block
+/// of its size can use.
+/// \returns  nullptr: serve it like any other
 void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // In a small heap, what it does not touch of pages of its own takes no memory.
   const bool grows_apart = engine_.page_heap().is_small() || SizeClassMap::class_of(bytes) == 0;
@@ -136,7 +136,7 @@ void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noe
   return moved;
 }
 
-/// realloc of a block that is in no size class of the page map, without copying.
+/// Resizes a block in no size class of the page map, without copying.
 /// \returns  nullptr if it has to be moved.
 void* MallocInstance::resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (guards_.owns(p) || empties_.owns(p) || is_checked()) return nullptr;

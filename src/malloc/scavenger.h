@@ -9,31 +9,32 @@
 
 namespace strata {
 
-/// Returns idle memory to the kernel without needing traffic. A round every half delay asks each
-/// layer for what it did not need since the round before, so memory goes back after half to one
-/// delay. The first rounds of a thread follow each other sooner, each twice as long after the one
-/// before: most programs that free so much at once go on to another phase.
+/// The background thread that returns idle memory to the kernel, even without traffic.
+/// MallocInstance owns it. A round every half delay asks each layer for what it did not need since
+/// the last round, so memory goes back after half to one delay. The first rounds of a thread follow
+/// each other sooner, each after twice the time of the one before: most programs that free so much
+/// at once go on to another phase.
 ///
-/// No thread exists until kWakeBytes are idle, and it ends when less are and nothing went back for
-/// kVainRounds: what is idle then is in use, by turns. It outlives the last of what it returned by
-/// these, too: to a load of bursts, each new thread's first rounds would come too soon.
+/// No thread exists until kWakeBytes are idle. It ends when less is idle and nothing went back for
+/// kVainRounds: what is idle then is in use, by turns. It also outlives its last return by so many
+/// rounds: under a load of bursts, each new thread's first rounds would come too soon.
 ///
-/// Where the system refuses threads, a round every half delay is run by who asked for one.
-/// \threads  notice() and the fork calls: any; rounds: the scavenger's own thread, or who asked for
-///           one that was refused; under round_lock_.
+/// If the system refuses a thread, whoever asked for it runs a round every half delay.
+/// \threads  notice() and the fork calls: any. Rounds: the scavenger's own thread, or one that
+///           asked for a thread that was refused; under round_lock_.
 class Scavenger {
  public:
-  // Chosen: less than this is not worth a thread, and programs that stay below keep the C library's
-  // fast paths for single-threaded processes.
+  // Chosen: less is not worth a thread, and programs that stay below keep the C library's fast
+  // paths for single-threaded processes.
   static constexpr std::size_t kWakeBytes = std::size_t{8} << 20;
 
   explicit constexpr Scavenger(Engine& engine) noexcept : engine_(engine) {}
 
-  /// 0: never. Before the first notice().
+  /// 0: never. Call before the first notice().
   void set_delay_ms(std::size_t delay_ms) noexcept { delay_ms_ = delay_ms; }
 
-  /// Called on slow paths with no lock held, the C library's neither: starts the thread if there is
-  /// something to return.
+  /// Called on slow paths with no lock held, not even the C library's: starts the thread if there
+  /// is something to return.
   /// \cost  Six loads.
   void notice() noexcept {
     if (is_due()) start();
@@ -43,9 +44,9 @@ class Scavenger {
   }
 
   struct Statistics {
-    std::uint64_t threads;   ///< how often one was started
-    std::uint64_t rounds;    ///< how often it looked
-    std::uint64_t returned;  ///< bytes that its rounds released
+    std::uint64_t threads;   ///< threads started
+    std::uint64_t rounds;    ///< rounds run
+    std::uint64_t returned;  ///< bytes released by rounds
   };
   Statistics statistics() const noexcept {
     return {threads_.load(std::memory_order_relaxed), rounds_.load(std::memory_order_relaxed),
@@ -53,17 +54,17 @@ class Scavenger {
   }
 
   void hold_locks_for_fork() noexcept { LocksInFork::hold(round_lock_); }
-  /// For what must not run during a round, or must not end.
+  /// For code that must not run during a round, or must keep the malloc from ending.
   Lock& round_lock() noexcept STRATA_RETURN_CAPABILITY(round_lock_) { return round_lock_; }
   /// In the child the thread does not exist.
   void reset_after_fork() noexcept { is_running_.store(false, std::memory_order_relaxed); }
 
  private:
-  // Chosen: what a thread freed reaches the kernel after at most two rounds, wherever it lay. Twice
-  // that, so that a load of bursts keeps its thread for two delays.
+  // Chosen: memory that a thread freed reaches the kernel after at most two rounds, wherever it
+  // lay. Twice that, so that a load of bursts keeps its thread for two delays.
   static constexpr int kVainRounds = 4;
-  // Chosen: the first interval, as a part of the delay. A load that needs again what it freed has
-  // it faulted in two or three times more in all (docs/decisions/0002).
+  // Chosen: the first interval, as a part of the delay. A load that needs again what it freed
+  // faults it in two or three more times in all (docs/decisions/0002).
   static constexpr std::uint64_t kFirstPart = 16;
 
   void start() noexcept;
@@ -75,7 +76,7 @@ class Scavenger {
   os::HelperThread thread_{[](void* self) noexcept { static_cast<Scavenger*>(self)->run(); }, this};
   std::size_t delay_ms_ = 0;
   Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end
-  // A thread runs or is being started, or its round is run by another. relaxed: it decides only who
+  // A thread runs or is being started, or another runs its round. relaxed: it only decides who
   // starts a thread; the engine's locks order everything else.
   std::atomic<bool> is_running_{false};
   // After the system refused a thread: no other try, and no round, before this time. relaxed: a

@@ -10,7 +10,7 @@ namespace strata {
 namespace {
 
 constexpr std::uint64_t kRetryNs = 1'000'000'000;
-// What users are advised to take: SIGUSR2, and SIGUSR1 in its place.
+// The signals that users are advised to take: SIGUSR2, or else SIGUSR1.
 constexpr int kUsual = 12;
 constexpr int kOther = 10;
 

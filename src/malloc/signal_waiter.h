@@ -8,17 +8,17 @@
 
 namespace strata {
 
-/// Does something whenever a signal arrives, even if it interrupts the malloc.
+/// Runs an action whenever a signal arrives, even if it interrupts the malloc.
 ///
-/// The handler takes no lock and does nothing itself: it counts the request and wakes a thread that
-/// waits for it. That thread exists from the start, since none can be started in a handler. The
-/// child of a fork has none until a slow path of the malloc notices, nor has a process that the
-/// system refuses threads; a request that comes before is kept, and the handler says so in a line.
-/// The thread lets the signal in, for programs that block it in all of theirs.
+/// The handler takes no lock and does nothing itself: it counts the request and wakes a waiting
+/// thread. That thread exists from the start, since a handler cannot start one. The child of a fork
+/// has none until a slow path of the malloc notices; nor has a process that the system refuses
+/// threads. A request before that is kept, and the handler says so in a line. The thread unblocks
+/// the signal, for programs that block it in all their threads.
 /// \threads  request(): any thread, at any instruction. notice(): any.
 class SignalWaiter {
  public:
-  /// \param what  is asked for, as the beginning of a sentence: "statistics were"
+  /// \param what  what is requested, as the start of a sentence: "statistics were"
   constexpr SignalWaiter(void (*action)(), std::string_view what) noexcept
       : action_(action), what_(what) {}
   SignalWaiter(const SignalWaiter&) = delete;
@@ -29,16 +29,16 @@ class SignalWaiter {
   /// \returns  False, and says so on standard error, if the signal cannot be used.
   bool start(int signal, void (*handler)(int)) noexcept;
   void request() noexcept;
-  /// In the child of a fork: the thread does not exist, and the system has not refused it one.
+  /// In the child of a fork: the thread does not exist, and the system has not refused one yet.
   void reset_after_fork() noexcept;
-  /// Whether the thread that waits is wanted and does not exist: after a fork, or because the
-  /// system refused one.
+  /// Whether the waiting thread is wanted but does not exist: after a fork, or because the system
+  /// refused one.
   bool is_missing() const noexcept { return waiter_.load(std::memory_order_relaxed) == kMissing; }
-  /// Called with no lock held, the C library's neither: starts the thread if it is missing.
+  /// Called with no lock held, not even the C library's: starts the thread if it is missing.
   void notice() noexcept;
 
  private:
-  // What the waiting thread is to the process.
+  // The state of the waiting thread.
   static constexpr std::uint32_t kUnwanted = 0;
   static constexpr std::uint32_t kMissing = 1;
   static constexpr std::uint32_t kWaiting = 2;
@@ -50,7 +50,7 @@ class SignalWaiter {
       [](void* self) noexcept { static_cast<SignalWaiter*>(self)->answer_requests(); }, this};
   void (*const action_)();
   const std::string_view what_;
-  // relaxed: it decides only who starts the thread.
+  // relaxed: it only decides who starts the thread.
   std::atomic<std::uint32_t> waiter_{kUnwanted};
   // Requests so far. The handler's release pairs with the waiter's acquire, though nothing else
   // passes between the two.

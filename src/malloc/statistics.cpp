@@ -7,8 +7,8 @@ namespace strata {
 
 namespace {
 
-/// Objects that one class has outside its spans. A thread that is busy may be counted late: never
-/// more than left the spans.
+/// A class's objects outside its spans. A busy thread may be counted late, but never as more than
+/// left the spans.
 struct Cached {
   Cached(std::size_t claimed, std::size_t threads, std::size_t transfer,
          std::size_t waiting) noexcept

@@ -10,19 +10,19 @@
 
 namespace strata {
 
-/// Where the memory is, in bytes, read layer by layer: exact while the process rests, late by what
-/// other threads do meanwhile otherwise.
+/// Where the memory is, in bytes, read layer by layer: exact while the process rests, otherwise out
+/// of date by what other threads do meanwhile.
 ///
-/// Always: mapped == live + cached + free() + metadata + returned(). At rest what is held (the
-/// figure the limits are about) is all of it but returned().
+/// Always: mapped == live + cached + free() + metadata + returned(). At rest, what is held (the
+/// figure that limits count) is all of it but returned().
 struct Statistics {
   std::string_view name;    ///< "malloc", or that of the user's heap
-  std::size_t mapped;       ///< all that was mapped from the kernel, without the page map's tables
+  std::size_t mapped;       ///< mapped from the kernel, without the page map's tables
   std::size_t live;         ///< owned by the program, rounded up to size classes, pages or OS pages
   std::size_t cached;       ///< free, in thread caches, transfer caches and the quarantine
   std::size_t in_spans;     ///< free objects of spans that are in use
   std::size_t tails;        ///< ends of spans too short for an object
-  std::size_t holes;        ///< the part of these two that holds no memory
+  std::size_t holes;        ///< the part of in_spans and tails that holds no memory
   std::size_t idle;         ///< free pages and kept mappings that hold memory
   std::size_t clean;        ///< addresses that hold none: free pages, regions not yet begun, and
                             ///< what the kernel could not unmap
@@ -30,7 +30,7 @@ struct Statistics {
   std::size_t page_map;     ///< address space of the page map, not part of mapped
   std::size_t given_back;   ///< released to the kernel since the start, in all ways
   std::size_t in_threads;   ///< the part of cached that is in thread caches
-  std::size_t quarantined;  ///< the part of cached that waits under full checks
+  std::size_t quarantined;  ///< the part of cached in the quarantine of full checks
   std::size_t small_spans;  ///< bytes of pages that are cut into objects
   std::size_t
       kept_spans;  ///< the part of small_spans without an object in use, kept for their class
@@ -84,14 +84,14 @@ struct Statistics {
   }
 };
 
-/// Counts nothing that the malloc served before it started; it starts with the next allocation. All
-/// zero where it must not wait for a lock.
+/// Starts the malloc with the next allocation if it has not started; what it served before is not
+/// counted. All zero where it must not wait for a lock.
 /// \threads  any
 /// \cost     a visit to every class and every thread's cache, each under its lock; waits while
 ///           memory is being returned
 Statistics collect_statistics(MallocInstance& malloc) noexcept;
 
-/// Writes them for a person, or as the JSON of docs/stats-schema.json. Allocates nothing.
+/// Writes them as text, or as the JSON of docs/stats-schema.json. Allocates nothing.
 void write_statistics(const Statistics& statistics, TextSink& sink) noexcept;
 void write_statistics_json(const Statistics& statistics, TextSink& sink) noexcept;
 

@@ -12,7 +12,8 @@
 namespace strata {
 namespace {
 
-/// One line at a time, each with the library's name in front: it shares standard error with others.
+/// Writes one line at a time, with the library's name in front: others write to standard error,
+/// too.
 class Report {
  public:
   explicit Report(TextSink& sink) noexcept : sink_(sink) {}
@@ -35,8 +36,8 @@ class Report {
   TextWriter line_;
 };
 
-/// One figure of the process: how the text names it (not at all, where that is empty), where it is
-/// in the JSON, and what it says.
+/// One figure of the process: its name in the text (empty: not in it), its place in the JSON, and
+/// its value.
 struct Figure {
   std::string_view name;
   std::string_view object;  ///< empty: at the top
@@ -45,8 +46,9 @@ struct Figure {
   std::string_view meaning = {};
 };
 
-/// Every figure but those of size classes, in the order of both formats; the members of one JSON
-/// object stand together. A table in code, since one of pointers would cost each process a page.
+/// Visits every figure but those of size classes, in the order of both formats; the members of one
+/// JSON object stand together. A table in code, since one of pointers would cost each process a
+/// page.
 template <typename Visit>
 void for_each_figure(const Statistics& now, Visit visit) noexcept {
   const auto row = [&](std::string_view name, std::string_view object, std::string_view key,

@@ -1,6 +1,6 @@
 // The malloc under STRATA_CHECKS=frees: every small object has a state (ObjectStates), which says
-// whether it is live. malloc sets it as it hands the object out; free, realloc and
-// malloc_usable_size look. Under STRATA_CHECKS=auto all of this ends when it costs too much.
+// whether it is live. malloc sets it when it hands the object out; free, realloc and
+// malloc_usable_size check it. Under STRATA_CHECKS=auto all of this ends when it costs too much.
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
@@ -9,17 +9,18 @@
 namespace strata {
 namespace {
 
-// Chosen, for STRATA_CHECKS=auto. What a program verifies before anything is asked: 1 to 3 ms.
+// Chosen, for STRATA_CHECKS=auto: how many frees a program verifies before its CPU time is asked
+// for, 1 to 3 ms.
 constexpr std::uint64_t kFreesForNothing = 1u << 18;
-// Chosen: a pair takes 5 ns more where frees are verified, and some 30 where memory is slow
-// (docs/decisions/0015): one in so much CPU time is about 1%.
+// Chosen: verification adds 5 ns to a pair, and some 30 where memory is slow (docs/decisions/0015):
+// one free per so much CPU time is about 1%.
 constexpr std::uint64_t kNsForAFree = 2000;
 
-// Chosen: what states may take of all that the heap holds, and so much besides.
+// Chosen: the share of the held memory that states may take, and so much more.
 constexpr std::size_t kStatesShare = 64;
 constexpr std::size_t kStatesForNothing = std::size_t{128} << 10;
 
-/// An object of a class, freed by a call that says how large it is, or how it is aligned.
+/// Whether an object of a class fits a call that gives its size or alignment.
 bool fits(const FreeCall& call, unsigned size_class) noexcept {
   if (!call.says_bytes() || call.size_class() == size_class) return true;
   // realloc leaves an object in place whose class would be another one now; delete frees none such.
@@ -45,7 +46,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 
 }  // namespace
 
-/// Counts what the thread has verified since it was here. Under kAuto it may be enough.
+/// Counts what the thread has verified since its last call. Under kAuto it may be enough.
 [[gnu::cold, gnu::noinline]] void MallocInstance::count_verified(ThreadState& thread) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;
@@ -58,7 +59,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
   if (!verifies_frees()) open_gate(thread);
 }
 
-/// Ends it, too, where the states take more of the memory than they may.
+/// Ends verification, too, if the states take more memory than they may.
 void MallocInstance::bound_states() noexcept {
   const std::size_t bytes = engine_.state_bytes();
   if (bytes > kStatesForNothing &&
@@ -66,10 +67,10 @@ void MallocInstance::bound_states() noexcept {
     stop_verifying();
 }
 
-/// Each thread goes on with its cache alone once it notices, and leaves the states as they are. So
-/// one that has not noticed may find an object that another has handed out in a wrong state. Before
-/// it says so, it looks whether frees are verified still: the program's own synchronization, by
-/// which it got the object, lets it see that they are not.
+/// Ends verification. Each thread goes on with its cache alone once it notices, and leaves the
+/// states as they are. So a thread that has not noticed may find a wrong state in an object that
+/// another thread handed out. Before it reports that, it checks whether frees are still verified:
+/// the program's own synchronization, by which it got the object, lets it see that they are not.
 void MallocInstance::stop_verifying() noexcept {
   checks_now_.store(Options::Checks::kBasic, std::memory_order_relaxed);
   engine_.spans().keep_states(false);
@@ -81,8 +82,8 @@ void MallocInstance::open_gate(ThreadState& thread) noexcept {
 }
 
 /// Dies with a sentence if no live object starts at `p`.
-/// \pre  frees are verified, and the page map has `size_class` for `p`; where it has none, the
-///       engine looks
+/// \pre  frees are verified, and `size_class` is the page map's for `p`; if that has none, the
+///       engine checks
 void MallocInstance::expect_live(const void* p, unsigned size_class, const char* action) noexcept {
   if (size_class == 0) return;
   const ObjectStates::Place place = engine_.map().states_of(p);
@@ -99,7 +100,7 @@ void MallocInstance::expect_live(const void* p, unsigned size_class, const char*
       was_freed);
 }
 
-/// The program frees the object: it has to be live and, where sizes are compared, of that which the
+/// Takes back a freed object. It has to be live and, where sizes are compared, of the size that the
 /// call says.
 void MallocInstance::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
   expect_live(p, size_class, "free");
