@@ -10,7 +10,7 @@
 
 namespace strata {
 
-/// What is known of some addresses: a hash table in metadata memory, which grows and never shrinks.
+/// A hash table from addresses to values, in metadata memory. It grows and never shrinks.
 /// Always: at most half of the entries are in use, and each is found from its home without a gap.
 /// \threads  One at a time, under its owner's lock.
 /// \source   Donald Knuth, "The Art of Computer Programming" 3, 6.4: linear probing (algorithm L),
@@ -24,7 +24,7 @@ class AddressTable {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// \returns  What is known of `p`, nullptr if nothing is; valid until the next change.
+  /// \returns  The value of `p`, nullptr if it has none; valid until the next change.
   Value* find(const void* p) noexcept {
     Entry* const entry = entry_of(p);
     return entry != nullptr ? &entry->value : nullptr;
@@ -34,7 +34,7 @@ class AddressTable {
   /// \returns  False when out of memory.
   bool make_room() noexcept { return capacity_ >= 2 * (size_ + 1) || grow(); }
 
-  /// \pre      Nothing is known of `p`, which is not nullptr.
+  /// \pre      `p` has no value, and is not nullptr.
   /// \returns  False when out of memory.
   bool insert(const void* p, const Value& value) noexcept {
     if (!make_room()) return false;
@@ -43,7 +43,7 @@ class AddressTable {
     return true;
   }
 
-  /// \returns  False if nothing was known of `p`; otherwise `out` is what was.
+  /// \returns  False if `p` had no value; otherwise `out` is that value.
   bool remove(const void* p, Value& out) noexcept {
     Entry* const entry = entry_of(p);
     if (entry == nullptr) return false;
@@ -61,7 +61,7 @@ class AddressTable {
     }
   }
 
-  /// Nothing is known any more; the table stays as large as it is.
+  /// Removes all entries; the table stays as large as it is.
   void forget_all() noexcept {
     for (std::size_t i = 0; i < capacity_; ++i) entries_[i] = Entry{};
     size_ = 0;
@@ -108,7 +108,7 @@ class AddressTable {
     entries_[i] = entry;
   }
 
-  /// Frees an entry: those after it move up, unless that would bring them before their home.
+  /// Frees an entry: later ones move up, unless that would put them before their home.
   void close(std::size_t hole) noexcept {
     const std::size_t mask = capacity_ - 1;
     for (std::size_t i = next(hole); entries_[i].address != 0; i = next(i)) {

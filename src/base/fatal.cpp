@@ -9,7 +9,7 @@
 namespace strata {
 namespace {
 
-// relaxed: it is a function, and what that reads is ordered by its own means.
+// relaxed: it is a function, which orders what it reads by its own means.
 std::atomic<AboutAddress> g_about_address{nullptr};
 
 }  // namespace

@@ -66,8 +66,8 @@ class IntrusiveList {
     return static_cast<T*>(link);
   }
 
-  /// Forgets every element at once. Their links stay as they were: an element that is used
-  /// again has to have them reset.
+  /// Drops every element at once. Their links stay as they were: an element that is used again has
+  /// to have them reset.
   void forget_all() noexcept { front_ = back_ = nullptr; }
 
   /// The element before `item`, nullptr at the beginning.

@@ -6,7 +6,7 @@
 namespace strata {
 namespace {
 
-/// Bytes of the UTF-8 character that the text begins with, 0 if it begins with none.
+/// The length of the UTF-8 character at the start of the text, 0 if there is none.
 /// \source  The Unicode Standard, table 3-7: well-formed byte sequences
 std::size_t character_bytes(std::string_view text) noexcept {
   const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -61,7 +61,8 @@ void JsonWriter::begin_value(std::string_view name) noexcept {
   sink_.write(":");
 }
 
-/// The environment may hold any bytes: those that are no UTF-8 become U+FFFD.
+/// Writes a quoted string. The environment may hold any bytes: those that are not UTF-8 become
+/// U+FFFD.
 void JsonWriter::quote(std::string_view text) noexcept {
   constexpr char kDigits[] = "0123456789abcdef";
   sink_.write("\"");

@@ -7,8 +7,8 @@
 
 namespace strata {
 
-/// Writes one JSON document to a sink, a member at a time: commas and quotes are its affair, the
-/// nesting is the caller's. No allocation; nothing is kept but whether a comma is due.
+/// Writes one JSON document to a sink, a member at a time. It adds commas and quotes; the caller
+/// does the nesting. No allocation; its only state is whether a comma is due.
 /// \threads  One at a time.
 class JsonWriter {
  public:

@@ -6,12 +6,11 @@
 
 namespace strata {
 
-/// Bytes that are held, and how many may be.
+/// The bytes that are held, and their limits.
 ///
-///   hard limit  what would take the sum above it is refused
+///   hard limit  a request that would take the sum above it is refused
 ///   soft limit  above it, idle memory is released at once: is_pass_due() says when a pass over
-///               everything idle is, so that passes come once per kPassShare of growth and not with
-///               every call
+///   everything idle is due, which is once per kPassShare of growth and not with every call
 ///
 /// Always: held_bytes() <= hard limit, unless hold() took it there.
 /// \threads  Any number at once. All fields are relaxed: they are sums, and order nothing.
@@ -30,7 +29,7 @@ class LimitedSum {
   LimitedSum(const LimitedSum&) = delete;
   LimitedSum& operator=(const LimitedSum&) = delete;
 
-  /// In bytes, 0 for none. Before the first try_hold(), and before a second thread.
+  /// In bytes, 0 for none. Call before the first try_hold(), and before there is a second thread.
   void configure(std::size_t soft, std::size_t hard) noexcept {
     soft_ = soft != 0 ? soft : kNone;
     hard_ = hard != 0 ? hard : kNone;
@@ -52,7 +51,7 @@ class LimitedSum {
     } while (!held_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
     return true;
   }
-  /// What was granted just now could not be had: as if nobody had asked for it.
+  /// Undoes a grant whose memory could not be had.
   void take_back(std::size_t bytes) noexcept { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   /// Counts `bytes` more as held, even above the limit.
   void hold(std::size_t bytes) noexcept { held_.fetch_add(bytes, std::memory_order_relaxed); }
@@ -69,14 +68,14 @@ class LimitedSum {
   }
 
   /// Whether everything idle should be released now.
-  /// \param new_idle_bytes  what is idle that no pass has tried to release
+  /// \param new_idle_bytes  idle bytes that no pass has tried to release
   /// \cost  two loads below the soft limit
   bool is_pass_due(std::size_t new_idle_bytes) const noexcept {
     const std::size_t held = held_bytes();
     return held > soft_ &&
            (held >= next_pass_.load(std::memory_order_relaxed) || new_idle_bytes >= pass_step());
   }
-  /// A pass is over: the next is due after some growth.
+  /// Ends a pass: the next is due after some growth.
   void note_pass() noexcept {
     next_pass_.store(std::max(soft_, held_bytes() + pass_step()), std::memory_order_relaxed);
   }
@@ -88,11 +87,11 @@ class LimitedSum {
 
  private:
   // Chosen: a pass visits every class and every span with free objects, about a millisecond per
-  // GiB; once per 3% of growth that is little compared with filling that memory.
+  // GiB; once per 3% of growth, that is little compared with filling that memory.
   static constexpr std::size_t kPassShare = 32;
 
   std::size_t pass_step() const noexcept { return soft_ / kPassShare + 1; }
-  /// Before less is held: the sum was never larger since the last time.
+  /// Called before the sum falls: it was never larger since the last call.
   void note_peak(std::size_t held) noexcept {
     std::size_t peak = peak_.load(std::memory_order_relaxed);
     while (held > peak && !peak_.compare_exchange_weak(peak, held, std::memory_order_relaxed)) {

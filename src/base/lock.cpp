@@ -13,8 +13,7 @@ namespace {
 // spans, about a microsecond), short enough that a preempted holder costs its waiter little.
 constexpr int kSpins = 64;
 
-// The number of the fork that is under way, 0 where none is; with kAwaited, threads sleep until it
-// ends.
+// The number of the fork under way, 0 if there is none; with kAwaited, threads sleep until it ends.
 constexpr std::uint32_t kAwaited = std::uint32_t{1} << 31;
 constinit std::atomic<std::uint32_t> g_fork{0};
 // Only the thread that forks uses it.
@@ -41,7 +40,7 @@ bool Lock::is_held_as(std::uint32_t state) noexcept {
   return (g_fork.load(std::memory_order_acquire) & ~kAwaited) == state;
 }
 
-/// \returns  whether it was free, and is in the state now
+/// \returns  whether it was free, and now is in `state`
 bool Lock::take_if_free(std::uint32_t state) noexcept {
   // acquire: where it has the number of a fork, that is seen to be under way.
   std::uint32_t seen = state_.load(std::memory_order_acquire);

@@ -8,19 +8,19 @@
 
 namespace strata {
 
-/// Locks that the calling thread holds or waits for. Relaxed: only the thread itself and its signal
-/// handlers look, hence the signal fences around.
+/// The number of locks that the calling thread holds or waits for. Relaxed: only the thread itself
+/// and its signal handlers read it, hence the signal fences around.
 extern constinit thread_local std::atomic<std::uint32_t> t_locks_taken;
 
-/// Whether the calling thread may hold a Lock. True in a signal handler means that it interrupted
-/// such a thread: it must not wait for any of them.
+/// Whether the calling thread may hold a Lock. If true in a signal handler, it interrupted such a
+/// thread, and must not wait for any lock.
 inline bool is_any_lock_held_here() noexcept {
   return t_locks_taken.load(std::memory_order_relaxed) != 0;
 }
 
-/// The order in which locks are taken: only ever upwards, so no two threads can wait for each
-/// other. fork() takes all of them in this order. Tests and objects of the toolkit that never nest
-/// use kLeaf.
+/// The order in which locks are taken: only upwards, so that no two threads wait for each other.
+/// fork() takes all of them in this order. Tests, and objects of the toolkit that never nest, use
+/// kLeaf.
 enum class LockRank : std::uint8_t {
   kHeapTable,       ///< heaps of the user's: which exist, and which threads have caches of them
   kStart,           ///< making a malloc ready
@@ -28,17 +28,17 @@ enum class LockRank : std::uint8_t {
   kWatcher,         ///< what a watcher of allocations knows
   kGuardPool,       ///< guard pages: which slot holds what
   kEmptyBlocks,     ///< checks: where blocks of 0 bytes are
-  kCheckedObjects,  ///< full checks: one per size class, around what its CentralList does
+  kCheckedObjects,  ///< full checks: one per size class, around its CentralList
   kBlockRecords,    ///< full checks: the table of large and huge blocks
-  kThreadSweep,     ///< one look at all thread caches at a time
+  kThreadSweep,     ///< one sweep over all thread caches at a time
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while they are counted
   kCentral,         ///< shards, their lists and transfer caches; a second of
                     ///< these is only tried, except by fork and by who empties transfer caches
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs, one lock per shard: a second as above, or to check
-  kRegionSource,    ///< how a page heap gets regions
-  kRegionPool,      ///< regions that wait for the next heap of the user's
+  kRegionSource,    ///< making regions of a page heap
+  kRegionPool,      ///< regions that wait for the next user heap
   kHeapRegistry,    ///< thread heaps: which instances exist
   kHeapSweep,       ///< thread heaps: one reclaiming pass of an instance at a time
   kThreadHeap,      ///< thread heaps: one thread's arenas
@@ -52,7 +52,7 @@ enum class LockRank : std::uint8_t {
 /// preempted holder is not starved by its waiters. Constant-initialised, trivially destructible,
 /// never allocates, may be held across fork(). Not recursive. Debug builds die when a thread takes
 /// ranks out of order.
-/// \cost    One atomic exchange each way when no other thread wants it.
+/// \cost    One atomic exchange each way when uncontended.
 /// \source  Ulrich Drepper, "Futexes Are Tricky" (2011), mutex 2: 0 free, 1 held, 2 held with
 ///          waiters. Greater ones are numbers of forks (LocksInFork).
 class STRATA_CAPABILITY("lock") Lock {
@@ -85,7 +85,7 @@ class STRATA_CAPABILITY("lock") Lock {
     release();
   }
 
-  /// How often a thread had to wait.
+  /// How often threads waited for it.
   /// \threads  any; a figure
   std::uint32_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
 
@@ -118,7 +118,7 @@ class STRATA_CAPABILITY("lock") Lock {
   void take_slowly() noexcept;
   void sleep() noexcept;
   void wake_waiter() noexcept;
-  // Counted from before it is taken until after it is released.
+  // The count includes a lock from before it is taken until after it is released.
   static void count_taken() noexcept {
     t_locks_taken.store(t_locks_taken.load(std::memory_order_relaxed) + 1,
                         std::memory_order_relaxed);
@@ -142,20 +142,21 @@ class STRATA_CAPABILITY("lock") Lock {
   [[maybe_unused]] LockRank rank_;
 };
 
-/// The locks that fork() holds while the process is copied. Each has the number of the fork as its
-/// state, and is free as soon as that fork has ended: no write to each lock is needed for that, so
-/// that parent and child go on sharing the pages of those they do not use.
+/// The locks that fork() holds while the process is copied. Each has the fork's number as its
+/// state, and is free as soon as that fork has ended. No lock has to be written for that, so parent
+/// and child go on sharing the pages of those they do not use.
 /// \threads  one fork at a time
 class LocksInFork {
  public:
   static void begin() noexcept;
-  /// Before the locks of another malloc: ranks order those of each, and no thread takes those of
-  /// two but the one that forks.
+  /// Called before the locks of another malloc: ranks order the locks of each malloc, and only a
+  /// thread that forks takes locks of two.
   static void begin_next() noexcept;
   static void hold(Lock& lock) noexcept;
   static void end_in_parent() noexcept;
-  /// In the child, where only the calling thread exists: no lock is held any more. But a signal
-  /// handler is not to wait before what the locks guard has been put in order, and this has ended.
+  /// In the child, where only the calling thread exists: no lock is held any more. But until
+  /// end_in_child(), while the data that they guard is put in order, signal handlers must not wait
+  /// for them.
   static void begin_child() noexcept;
   static void end_in_child() noexcept;
 };
@@ -164,7 +165,7 @@ class STRATA_SCOPED_CAPABILITY LockGuard {
  public:
   explicit LockGuard(Lock& lock) noexcept STRATA_ACQUIRE(lock) : lock_(lock) { lock.lock(); }
   ~LockGuard() STRATA_RELEASE() { lock_.unlock(); }
-  /// Lets others have the lock for a while. It is held again before the guard ends.
+  /// Releases the lock for a while. It has to be held again before the guard ends.
   void unlock() noexcept STRATA_RELEASE() { lock_.unlock(); }
   void lock() noexcept STRATA_ACQUIRE() { lock_.lock(); }
   LockGuard(const LockGuard&) = delete;

@@ -11,20 +11,20 @@ namespace strata {
 
 /// How much memory the heap holds, and how much it may hold.
 ///
-/// Held is what may occupy RAM: pages in spans and idle ones, huge blocks and kept ranges, and the
-/// bookkeeping's mappings. A block counts from its allocation on, touched or not. Not held: address
-/// space that was only reserved, decommitted pages and holes of spans.
+/// Held is what may occupy RAM: pages in spans and idle ones, huge blocks and kept ranges, and
+/// mappings for bookkeeping. A block counts from its allocation on, touched or not. Not held:
+/// reserved address space, decommitted pages and holes of spans.
 ///
-/// It may share another limit with others, whose sum that one is about; what either refuses is
-/// refused.
+/// It may also count in a limit shared with other heaps, which is about their sum. Either limit may
+/// refuse a request. Each Engine owns one.
 ///
 /// \threads  Any number at once. All fields are relaxed: they are sums, and order nothing.
 class MemoryLimit {
  public:
   struct Statistics : LimitedSum::Statistics {
-    std::uint64_t passes;    ///< above the soft limit: how often everything idle was released
-    std::uint64_t returned;  ///< bytes that those passes released
-    std::uint64_t refusals;  ///< by the hard limit, this one or the shared one
+    std::uint64_t passes;           ///< releases of everything idle, above the soft limit
+    std::uint64_t returned;         ///< bytes that those passes released
+    std::uint64_t refusals;         ///< by the hard limit, own or shared
     LimitedSum::Statistics shared;  ///< all zero where none is shared
   };
 
@@ -32,22 +32,23 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
-  /// In bytes, 0 for none. Before the first allocation.
+  /// In bytes, 0 for none. Call before the first allocation.
   void configure(std::size_t soft, std::size_t hard) noexcept { own_.configure(soft, hard); }
-  /// What is held counts in `shared` as well. Once, and before a second thread.
+  /// From now on counts what is held in `shared` as well. Call once, before there is a second
+  /// thread.
   void share(SharedLimit& shared) noexcept {
     shared_ = &shared;
     shared.hold(held_bytes());
   }
   SharedLimit* shared() const noexcept { return shared_; }
-  /// What is held is lost, and counts here alone from now on.
+  /// From now on counts here alone; what is held is lost.
   void stop_sharing() noexcept {
     if (shared_ != nullptr) shared_->let_go(held_bytes());
     shared_ = nullptr;
   }
   /// Whether so many bytes fit below the hard limit, whatever the shared one says.
   bool has_room(std::size_t bytes) const noexcept { return own_.has_room(bytes); }
-  /// Whether they fit below both.
+  /// Whether so many bytes fit below both limits.
   bool has_room_everywhere(std::size_t bytes) const noexcept {
     return has_room(bytes) && (shared_ == nullptr || shared_->has_room(bytes));
   }
@@ -65,7 +66,7 @@ class MemoryLimit {
     if (!is_granted) note_refusal();
     return is_granted;
   }
-  /// The same for memory that the program did not ask for: no refusal is counted.
+  /// The same for memory that the program did not ask for: counts no refusal.
   bool try_hold_unasked(std::size_t bytes) noexcept {
     if (bytes == 0) return true;
     // What the shared limit has no room for is never in its own sum, not even for an instant.
@@ -75,7 +76,7 @@ class MemoryLimit {
     own_.take_back(bytes);
     return false;
   }
-  /// What was granted just now could not be had: as if nobody had asked for it.
+  /// Undoes a grant whose memory could not be had.
   void take_back(std::size_t bytes) noexcept {
     own_.take_back(bytes);
     if (shared_ != nullptr) shared_->take_back(bytes);
@@ -90,9 +91,9 @@ class MemoryLimit {
     if (shared_ != nullptr) shared_->let_go(bytes);
   }
 
-  /// In the child of a fork: `bytes` are held, whatever the threads that it does not have were
-  /// about to hold or to let go. Accepted: the shared sum stays too large if one of them was just
-  /// between its own sum and that one, some instructions long.
+  /// In the child of a fork: sets what is held to `bytes`, whatever the threads that no longer
+  /// exist were about to hold or to let go. Accepted: the shared sum stays too large if one of them
+  /// was just between the two sums, some instructions long.
   void recount(std::size_t bytes) noexcept {
     const std::size_t counted = held_bytes();
     if (bytes > counted) hold(bytes - counted);
@@ -104,12 +105,12 @@ class MemoryLimit {
     return own_.is_above_soft() || (shared_ != nullptr && shared_->is_above_soft());
   }
 
-  /// Whether everything idle, `idle_bytes`, should be released now, for its own soft limit.
+  /// Whether everything idle, `idle_bytes`, should be released now, because of its own soft limit.
   bool wants_release(std::size_t idle_bytes) noexcept {
     return own_.is_pass_due(new_idle(idle_bytes));
   }
-  /// A pass that released `returned` bytes and left `idle_bytes` is over: the next is due after
-  /// some growth.
+  /// Ends a pass that released `returned` bytes and left `idle_bytes`: the next is due after some
+  /// growth.
   void note_pass(std::size_t returned, std::size_t idle_bytes) noexcept {
     passes_.fetch_add(1, std::memory_order_relaxed);
     returned_.fetch_add(returned, std::memory_order_relaxed);
@@ -117,7 +118,7 @@ class MemoryLimit {
     note_left(idle_bytes);
   }
   /// The same for a shared soft limit.
-  /// \param idle_bytes  gives what is idle, after a pass as well
+  /// \param idle_bytes  returns what is idle; called after a pass as well
   template <typename IdleBytes>
   void keep_to_shared_soft_limit(IdleBytes idle_bytes) noexcept {
     if (shared_ == nullptr || !shared_->is_above_soft()) return;
@@ -141,9 +142,9 @@ class MemoryLimit {
   }
 
  private:
-  /// What came since the last pass. What that one left cannot be released: pages that are locked,
-  /// or of a source that cannot decommit. It comes and goes with every block; once half of it is in
-  /// use, what follows is new.
+  /// The idle bytes since the last pass. What that pass left cannot be released: it is locked, or
+  /// its source cannot decommit. It comes and goes with every block; once half of it is in use,
+  /// what follows is new.
   std::size_t new_idle(std::size_t idle_bytes) noexcept {
     const std::size_t left = idle_left_.load(std::memory_order_relaxed);
     if (idle_bytes < left / 2) note_left(idle_bytes);

@@ -37,7 +37,7 @@ void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
   return take_fresh(detail::round_up(bytes, kMinBytes));
 }
 
-/// The next bytes of the newest chunk, or of a new one: never used, so that they read as zero.
+/// Takes the next bytes of the newest chunk, or of a new one: never used, so they read as zero.
 void* MetadataArena::take_fresh(std::size_t bytes) noexcept {
   if (bytes > fresh_bytes_) {
     std::size_t chunk_bytes = next_chunk_bytes();
@@ -67,7 +67,8 @@ std::size_t MetadataArena::next_chunk_bytes() const noexcept {
                     kMostChunkBytes);
 }
 
-/// \returns  What follows a new chunk's link, nullptr when out of memory.
+/// Maps a chunk.
+/// \returns  What follows its link, nullptr when out of memory.
 char* MetadataArena::map_chunk(std::size_t bytes) noexcept {
   // Held first: no such request is too much for a machine (HugeHeap::map_in_exchange).
   if (limit_ != nullptr && !limit_->try_hold(bytes)) return nullptr;
@@ -96,7 +97,7 @@ void MetadataArena::discard() noexcept {
   for (FreeBlock*& list : free_) list = nullptr;
 }
 
-/// The first of the smallest free block that is larger; its rest is free in parts.
+/// Takes the front of the smallest larger free block, and frees the rest in parts.
 void* MetadataArena::split_larger(int index) noexcept {
   int larger = index + 1;
   while (larger < kSizes && free_[larger] == nullptr) ++larger;

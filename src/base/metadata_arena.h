@@ -10,28 +10,28 @@
 
 namespace strata {
 
-/// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size;
-/// a larger block is split only when the kernel gives no more. Chunks lie between inaccessible
-/// pages: no overflow of a mapping of the program's reaches them.
+/// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size.
+/// A larger block is split only when the kernel gives no more. Chunks lie between inaccessible
+/// pages, so an overflow of one of the program's mappings cannot reach them. Each Engine owns one.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
-/// owners never share one). What comes back is decommitted if it is large, and small blocks are not
-/// before discard(): bookkeeping is below 1% of the heap.
+/// owners never share one). A large freed block is decommitted; small ones are not before
+/// discard(): bookkeeping is below 1% of the heap.
 /// \threads  Any number at once; one lock.
 /// \cost     A list pop, or a bump of a pointer; two system calls per chunk.
 class MetadataArena {
  public:
-  /// Small enough that a tiny program maps one, touched only as it is used.
+  /// A tiny program maps one chunk, touched only as it is used.
   static constexpr std::size_t kChunkBytes = 256 * 1024;
   static constexpr std::size_t kMinBytes = 64;
-  /// Chosen: tables that have grown and are let go, and the records of spans of tiny objects, which
-  /// is too seldom for the call to matter.
+  /// Chosen: from this size on freed blocks are outgrown tables and the records of spans of tiny
+  /// objects, too rare for the system call to matter.
   static constexpr std::size_t kLargeBytes = 16 * 1024;
 
-  ///   kForever         as long as the process; chunks grow with what is mapped
-  ///   kUntilDiscarded  discard() is called; each chunk begins with a link, in a cache line of its
-  ///                    own, and there are more chunks, of kSmallChunkBytes. There may be
-  ///                    thousands of such arenas: that only bookkeeping lies beside a chunk is the
-  ///                    business of the page source, by map(), which they share
+  ///   kForever         as long as the process; chunks grow with the mapped total
+  ///   kUntilDiscarded  until discard(); each chunk begins with a link, in a cache line of its own,
+  ///                    and there are more chunks, of kSmallChunkBytes. There may be thousands of
+  ///                    such arenas. They share a page source, whose map() has to place only
+  ///                    bookkeeping beside a chunk
   enum class Life : bool { kForever, kUntilDiscarded };
   static constexpr std::size_t kSmallChunkBytes = 64 * 1024;
 
@@ -53,16 +53,16 @@ class MetadataArena {
   /// \returns  Zeroed memory aligned to 64; nullptr when out of memory.
   void* allocate_forever(std::size_t bytes) noexcept;
 
-  /// Takes back what allocate(bytes) gave, with the same `bytes`.
+  /// Frees a block from allocate(bytes), with the same `bytes`.
   /// \cost  a system call from kLargeBytes on
   void deallocate(void* memory, std::size_t bytes) noexcept;
 
-  /// Unmaps everything, what is in use included. It can be used again.
+  /// Unmaps everything, even what is in use. The arena can be used again.
   /// \pre   kUntilDiscarded
   /// \cost  a system call per chunk
   void discard() noexcept;
 
-  /// Bytes mapped for bookkeeping so far, used, decommitted or not.
+  /// Bytes mapped for bookkeeping so far, used or not, decommitted or not.
   std::size_t mapped_bytes() const noexcept {
     return mapped_bytes_.load(std::memory_order_relaxed);
   }
@@ -85,7 +85,7 @@ class MetadataArena {
   void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
 
   static constexpr int kSizes = 26;  // 64 bytes to 2 GiB
-  // Chosen: a chunk takes two of the mappings that a process may have, some 65,000, and 6% of all
+  // Chosen: a chunk takes two of the some 65,000 mappings that a process may have, and 6% of all
   // bookkeeping may be mapped before it is used. A heap of a TiB has some 3000 chunks.
   static constexpr std::size_t kGrowthShare = 16;
   static constexpr std::size_t kMostChunkBytes = std::size_t{4} << 20;

@@ -4,7 +4,8 @@
 
 namespace strata {
 
-/// A word for each, no two alike, whose high and low bits show nothing of how near two words were.
+/// Scrambles a word: different words give different ones, and neither high nor low bits show how
+/// near two words were.
 /// \source  The finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number
 ///          generators" (2014)
 constexpr std::uint64_t scrambled(std::uint64_t word) noexcept {
@@ -13,7 +14,7 @@ constexpr std::uint64_t scrambled(std::uint64_t word) noexcept {
   return word ^ word >> 31;
 }
 
-/// Word `index` of the sequence that `seed` begins: any draw can be had by its number.
+/// Word `index` of the sequence of `seed`: any draw is available by its number.
 constexpr std::uint64_t random_word(std::uint64_t seed, std::uint64_t index) noexcept {
   return scrambled(seed + (index + 1) * 0x9e3779b97f4a7c15u);
 }

@@ -9,8 +9,8 @@
 
 namespace strata {
 
-/// Zero pages for the time of one call: what is too large for the stack, as that of a thread may
-/// have 16 KiB.
+/// Zeroed pages for the time of one call, for data too large for the stack: a thread's may have 16
+/// KiB.
 class Scratch {
  public:
   Scratch(os::PageSource& pages, std::size_t bytes) noexcept

@@ -19,7 +19,7 @@ class SharedAddressTable {
   SharedAddressTable(const SharedAddressTable&) = delete;
   SharedAddressTable& operator=(const SharedAddressTable&) = delete;
 
-  /// \pre      Nothing is known of `p`.
+  /// \pre      `p` has no value.
   /// \returns  False when out of memory.
   bool insert(const void* p, const Value& value) noexcept {
     LockGuard guard(lock_);
@@ -28,7 +28,7 @@ class SharedAddressTable {
     return is_inserted;
   }
 
-  /// \returns  False if nothing is known of `p`; otherwise `out` is what is.
+  /// \returns  False if `p` has no value; otherwise `out` is that value.
   bool find(const void* p, Value& out) noexcept {
     if (size() == 0) return false;
     LockGuard guard(lock_);
@@ -37,7 +37,7 @@ class SharedAddressTable {
     return value != nullptr;
   }
 
-  /// \returns  The same; nothing is known of `p` any more.
+  /// \returns  The same; `p` has no value any more.
   bool remove(const void* p, Value& out) noexcept {
     if (size() == 0) return false;
     LockGuard guard(lock_);
@@ -46,7 +46,7 @@ class SharedAddressTable {
     return is_removed;
   }
 
-  /// Nothing is known any more.
+  /// Removes all entries.
   void forget_all() noexcept {
     LockGuard guard(lock_);
     table_.forget_all();

@@ -9,12 +9,13 @@
 namespace strata {
 namespace {
 
-// Chosen: an object needs a span of its class, of up to a MiB, and both a chunk of bookkeeping.
+// Chosen: an object may need a span of its class, of up to a MiB, and both need a chunk of
+// bookkeeping.
 constexpr std::size_t kBesideABlock = std::size_t{2} << 20;
-// Chosen: who asks finds enough with the first few, or it is spread over many and all are asked.
+// Chosen: either the first few have enough, or it is spread over many and all are asked.
 constexpr int kMostOfTheLargest = 16;
-// Chosen: so long nobody is asked again who had nothing, at least and as a multiple of what asking
-// took.
+// Chosen: for how long a holder that had nothing is not asked again: at least kVainNs, and
+// kVainTimes as long as asking took.
 constexpr std::uint64_t kVainNs = 1'000'000;
 constexpr std::uint64_t kVainTimes = 8;
 constexpr std::uint64_t kMostVainNs = 10'000'000'000;  // for a process that was stopped in a pass
@@ -34,14 +35,14 @@ void SharedLimit::add(Holders& holders) noexcept {
   }
 }
 
-/// \param at_it  becomes the thread that is at it
+/// \param at_it  set to the thread that makes room
 bool SharedLimit::try_begin(std::uint32_t& at_it) noexcept {
   at_it = 0;
   return at_it_.compare_exchange_strong(at_it, os::thread_id(), std::memory_order_acquire);
 }
 
-/// Waits while another thread is at it. It would wait for ever in a signal handler that interrupted
-/// the one that is.
+/// Waits while another thread makes room. In a signal handler that interrupted that very thread, it
+/// would wait for ever.
 SharedLimit::Turn SharedLimit::begin() noexcept {
   std::uint32_t at_it;
   if (try_begin(at_it)) return Turn::kOurs;
@@ -57,7 +58,7 @@ void SharedLimit::end() noexcept {
   os::wake_all(os::futex_word(at_it_));
 }
 
-/// Those with most idle, one after the other.
+/// Asks the holders with most idle memory, one after the other.
 template <typename IsEnough>
 bool SharedLimit::give_back_the_most(IsEnough is_enough) noexcept {
   Idle last{kNone, 0};
@@ -78,7 +79,7 @@ bool SharedLimit::give_back_the_most(IsEnough is_enough) noexcept {
   return is_enough();
 }
 
-/// All, since much may be idle in caches, which no figure has.
+/// Asks all holders, since much may be idle in caches, which no figure counts.
 template <typename IsEnough>
 bool SharedLimit::give_back_all(IsEnough is_enough) noexcept {
   for (Holders* each = holders_.load(std::memory_order_acquire); each != nullptr;

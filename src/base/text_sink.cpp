@@ -46,7 +46,8 @@ void FileSink::write(std::string_view text) noexcept {
   }
 }
 
-/// Writes so much of what is held. Where standard error does not take it, nothing more is tried.
+/// Writes so many of the buffered characters. If standard error does not take them, tries nothing
+/// more.
 void FileSink::flush(std::size_t count) noexcept {
   const std::string_view text(buffer_, count);
   bool is_written = fd_ < 0 || os::write_file(fd_, text);

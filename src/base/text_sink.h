@@ -7,8 +7,9 @@
 
 namespace strata {
 
-/// Where text goes piece by piece. Neither this nor its users allocate.
-/// Its virtual function is inline and not pure: a library without the C++ runtime links it.
+/// A destination of text, piece by piece. Neither it nor its users allocate.
+/// Its virtual function is inline and not pure, so that a library without the C++ runtime can link
+/// it.
 /// \threads  One at a time.
 class TextSink {
  public:
@@ -18,14 +19,14 @@ class TextSink {
   ~TextSink() = default;  // never deleted through this type
 };
 
-/// A caller's buffer, as snprintf fills it: what fits, a 0 after it, and the count of all.
+/// Fills a caller's buffer as snprintf does: what fits, a terminating 0, and the count of all.
 class BufferSink final : public TextSink {
  public:
   BufferSink(char* buffer, std::size_t size) noexcept : buffer_(buffer), size_(size) {
     if (size_ != 0) buffer_[0] = '\0';
   }
   void write(std::string_view text) noexcept override;
-  /// Characters written so far, those that did not fit included.
+  /// Characters written so far, including those that did not fit.
   std::size_t length() const noexcept { return length_; }
 
  private:
@@ -34,10 +35,10 @@ class BufferSink final : public TextSink {
   std::size_t length_ = 0;
 };
 
-/// A file that text is appended to, or standard error (the kept one, where the program has closed
-/// its own) where there is none, or from where on it cannot be opened or written: then one warning
-/// says so. What fits kBytes is one write, so that texts of several processes do not mix; longer
-/// text is written by whole lines.
+/// Appends to a file. If there is none, or once it cannot be opened or written, writes to standard
+/// error (the kept one, if the program has closed its own); then one warning says so. Text that
+/// fits kBytes is one write, so that texts of several processes do not mix; longer text is written
+/// by whole lines.
 class FileSink final : public TextSink {
  public:
   // Chosen: twice what statistics of all size classes take.
@@ -58,7 +59,7 @@ class FileSink final : public TextSink {
   bool is_opened_ = false;
   int fd_;
   Scratch scratch_;
-  char spare_[512];  // where no memory is left
+  char spare_[512];  // if no memory is left
   char* const buffer_;
   const std::size_t capacity_;
   std::size_t size_ = 0;

@@ -14,7 +14,7 @@ class TextWriter {
   static constexpr std::size_t kCapacity = 1024;
 
   TextWriter& text(std::string_view value) noexcept;
-  /// What the program calls something, in UTF-8: each control character becomes a question mark.
+  /// A name that the program gave, in UTF-8: each control character becomes a question mark.
   TextWriter& name(std::string_view value) noexcept;
   TextWriter& decimal(std::uint64_t value, unsigned min_width = 0) noexcept;  ///< right-aligned
   TextWriter& hex(std::uint64_t value) noexcept;                              ///< with 0x
