@@ -13,7 +13,7 @@ bool alignments_differ(const FreeCall& call, const Allocation& allocation) noexc
          call.alignment > alignof(std::max_align_t);
 }
 
-/// Whether the function that frees is not the other half of the one that allocated.
+/// Whether the freeing function does not match the allocating one.
 bool kinds_differ(const FreeCall& call, const Allocation& allocation) noexcept {
   using By = Allocation::By;
   const bool is_new = allocation.by != By::kMalloc;

@@ -8,7 +8,7 @@
 
 namespace strata {
 
-/// What the program said when it asked for an object.
+/// A request for an object, as the program made it.
 struct Allocation {
   enum class By : std::uint8_t { kMalloc, kNew, kNewArray };
 
@@ -17,31 +17,31 @@ struct Allocation {
   bool by_aligned_new = false;
   By by = By::kMalloc;
 
-  /// The same without an alignment that every object has anyway.
+  /// The request without an alignment that every object has anyway.
   Allocation as_said() const noexcept {
     const bool is_plain = alignment <= SizeClassMap::kGrain && !by_aligned_new;
     return {bytes, is_plain ? 0 : alignment, by_aligned_new, by};
   }
 };
 
-/// What the program says when it frees an object.
+/// What the program says as it frees an object.
 struct FreeCall {
   enum class By : std::uint8_t {
     kFree,
     kDelete,
     kDeleteArray,
-    kDeleteAny,  ///< one of the two; which is not known
+    kDeleteAny,  ///< one of the two; unknown which
   };
   static constexpr std::size_t kUnsaid = ~std::size_t{0};
 
   By by = By::kFree;
   std::size_t bytes = kUnsaid;
   std::size_t alignment = kUnsaid;
-  /// What malloc made goes back through free, and what new made does not.
+  /// Whether objects of malloc may go back only through free, and those of new not through it.
   bool keeps_to_its_kind = false;
 
   bool says_bytes() const noexcept { return bytes != kUnsaid; }
-  /// The class that an allocation of what is said gets.
+  /// The class that an allocation of this size and alignment gets.
   /// \pre  says_bytes()
   unsigned size_class() const noexcept {
     return alignment == kUnsaid || alignment == 0
@@ -51,12 +51,12 @@ struct FreeCall {
 };
 
 /// Whether a call contradicts the allocation; if so, writes the sentence that says how.
-///   size       every size that is said is the one that was asked for
-///   alignment  what aligned new made goes back through aligned delete, with the same alignment,
-///              and nothing goes back with an alignment that was not asked for
-///   operator   what new made goes back through delete, what new[] made through delete[]
-/// malloc and new are told apart only if the call keeps to its kind: a C++ runtime that was linked
-/// statically makes one of the other, and a library may hand its objects to a program that has the
+///   size       a size that is given is the one that was asked for
+///   alignment  objects of aligned new go back through aligned delete with the same alignment, and
+///              no object goes back with an alignment that was not asked for
+///   operator   objects of new go back through delete, those of new[] through delete[]
+/// malloc and new are told apart only if the call keeps to its kind: a statically linked C++
+/// runtime implements one with the other, and a library may hand its objects to a program with the
 /// other runtime.
 bool contradicts(const FreeCall& call, const Allocation& allocation, const void* p,
                  TextWriter& sentence) noexcept;

@@ -15,7 +15,7 @@ namespace {
 
 enum class State : std::uint64_t { kUnused, kLive, kQuarantined, kFree };
 
-/// What is known of one object, as a word of its span's records.
+/// The record of one object, a word of its span's records.
 ///   bits 0-1 state · 2-19 bytes asked for · 20-24 log2 of the alignment, +1 · 25 by aligned new
 ///   26 kUnused, with its edges filled · 27-28 by malloc, new or new[]
 class Record {
@@ -73,7 +73,8 @@ void set_record(const Span& span, std::uint32_t index, Record record) noexcept {
   span.records[index] = record.word();
 }
 
-// Chosen: what a loop that goes too far or a header before an object writes; in small objects all.
+// Chosen: what a loop that runs too far, or a header before an object, writes; all of a small
+// object.
 constexpr std::size_t kMostEdgeBytes = 64;
 std::size_t edge_bytes_of(std::size_t object_bytes) noexcept {
   return std::min(object_bytes, kMostEdgeBytes);
@@ -91,8 +92,8 @@ void verify_freed(const char* object, Record record, std::size_t object_bytes) n
     die_of_write("use after free", object, record.bytes(), static_cast<std::ptrdiff_t>(change));
 }
 
-/// What ends where the object begins. A change that begins at a live neighbour's own end is the
-/// neighbour's overflow, one that begins before a freed one's end is a write to that.
+/// Verifies what ends where the object begins. A change that begins at a live neighbour's own end
+/// is the neighbour's overflow; one that begins before a freed neighbour's end is a write to that.
 void verify_before(const char* object, Record record, Record neighbour,
                    std::size_t object_bytes) noexcept {
   const bool is_live = neighbour.state() == State::kLive;
@@ -110,8 +111,8 @@ void verify_before(const char* object, Record record, Record neighbour,
   die_of_write("underflow", object, record.bytes(), -static_cast<std::ptrdiff_t>(watched - change));
 }
 
-/// What begins where the object ends, slack included. An overflow that spared the slack is less
-/// likely than a write to what is free.
+/// Verifies what begins where the object ends, slack included. An overflow that spared the slack is
+/// less likely than a write to a free object.
 void verify_behind(const char* object, Record record, Record neighbour,
                    std::size_t object_bytes) noexcept {
   if (!neighbour.is_filled() && !neighbour.has_edges()) return;
@@ -131,14 +132,14 @@ void verify_around(const Span& span, std::uint32_t index) noexcept {
     verify_behind(object, record, record_of(span, index + 1), span.object_bytes);
 }
 
-/// Before anything lives beside them.
+/// Fills an object's edges, before anything lives beside it.
 void watch_edges(const Span& span, std::uint32_t index) noexcept {
   if (index >= span.object_count || record_of(span, index).word() != 0) return;
   fill_edges(span.start + std::size_t{index} * span.object_bytes, span.object_bytes, kFreedByte);
   set_record(span, index, Record::unused_with_edges());
 }
 
-/// At the end of the process.
+/// Verifies an object at the end of the process.
 void verify_object(const Span& span, std::uint32_t index) noexcept {
   const char* const object = span.start + std::size_t{index} * span.object_bytes;
   const Record record = record_of(span, index);
@@ -254,7 +255,7 @@ std::size_t CheckedObjects::quarantined_objects(unsigned size_class) noexcept {
   return classes_[size_class].count;
 }
 
-/// The live object that starts at `p`. Spans of the class come and go under its lock only.
+/// Finds the live object that starts at `p`. Spans of the class come and go only under its lock.
 CheckedObjects::Place CheckedObjects::find_live(unsigned size_class, const void* p,
                                                 const char* action) const noexcept {
   Span* const span = map_.span_of(p);

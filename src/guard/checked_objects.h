@@ -14,29 +14,30 @@
 
 namespace strata {
 
-/// The small objects under full checks. Its record in the span says of each object
-///   kUnused       never handed out since its span was made; its contents are not known
-///   kLive         the program's; what follows the bytes it asked for is filled (slack)
-///   kQuarantined  freed and filled, and waiting; to Central it is still claimed
+/// The small objects under full checks. CheckedHeap owns them. A record in the span holds the state
+/// of each object:
+///   kUnused       never handed out since its span was made; contents unknown
+///   kLive         the program's; the slack after the bytes it asked for is filled
+///   kQuarantined  freed, filled and waiting; to Central it is still claimed
 ///   kFree         in its span, filled
 ///
-/// An object is placed anywhere in its span, so that what follows it is a different object each
-/// time. A freed one waits in its class's quarantine, the oldest leaves first: a late write finds
-/// it there rather than in the hands of a new owner. Contents are verified
-///   at free        its slack, and what is on both sides: overflow and underflow
+/// Objects are placed at random in their span, so that a different object follows each time. A
+/// freed one waits in its class's quarantine, which the oldest leaves first: a late write finds it
+/// there and not in the hands of a new owner. Contents are verified
+///   at free        the slack, and both sides: overflow and underflow
 ///   after that     the whole object, when it leaves the quarantine and when it is handed out again
-///   at the end     all of it, in every state: verify_all()
+///   at the end     everything, in every state: verify_all()
 /// The caller leaves kLeastSlack bytes of every object unused, so that the first byte after any is
-/// watched. On each side that is the slack of a live object, the fill of a freed one, and of one
-/// that was never handed out its edges, which are filled for that. Before the first object of a
-/// span nothing is watched, nor after the last one's slack.
-/// \errors   What is found is fatal, with its sentence.
+/// watched. Each side of an object is watched: the slack of a live neighbour, the fill of a freed
+/// one, and the edges of one that was never handed out, which are filled for that. Nothing is
+/// watched before a span's first object, nor after the last one's slack.
+/// \errors   Misuse that is found is fatal, with its sentence.
 /// \threads  Any number at once; a lock per class, around the CentralList's.
 /// \source   The quarantine and the slack: AddressSanitizer (Serebryany et al., 2012); random
 ///           placement: DieHard (Berger and Zorn, 2006).
 class CheckedObjects {
  public:
-  // Chosen: any access of up to 16 bytes that begins where an object ends.
+  // Chosen: covers any access of up to 16 bytes that begins where an object ends.
   static constexpr std::size_t kLeastSlack = 16;
 
   constexpr CheckedObjects(Central& central, const PageMap& map, MetadataArena& metadata) noexcept
@@ -44,8 +45,8 @@ class CheckedObjects {
   CheckedObjects(const CheckedObjects&) = delete;
   CheckedObjects& operator=(const CheckedObjects&) = delete;
 
-  /// Before the first object. Without it no class has bookkeeping.
-  /// \param seed  where the places of this run begin
+  /// Call before the first object: it makes the classes' bookkeeping.
+  /// \param seed  decides the random placement
   /// \returns     False when out of memory; it can be tried again.
   bool start(std::uint64_t seed) noexcept;
 
@@ -61,16 +62,16 @@ class CheckedObjects {
   /// \errors  The same; `action` is the sentence's first word.
   std::size_t requested_bytes(unsigned size_class, const void* p, const char* action) noexcept;
 
-  /// Sends all that waits to its spans; nothing does before start().
-  /// \returns  true if anything did
+  /// Sends all waiting objects to their spans; none wait before start().
+  /// \returns  true if any waited
   bool flush_quarantine() noexcept;
 
-  /// Nothing waits any more; who calls this gives the spans back.
+  /// Drops all waiting objects; the caller gives the spans back.
   /// \threads  no other thread uses it at the same time
   void forget_objects() noexcept;
 
-  /// Looks at every object of `pages`.
-  /// \errors  What was written where the program has nothing to write is fatal.
+  /// Verifies every object of `pages`.
+  /// \errors  A write where the program must not write is fatal.
   /// \cost    reads all that is filled
   void verify_all(PageHeap& pages) noexcept;
 
@@ -79,7 +80,7 @@ class CheckedObjects {
   void hold_locks_for_fork() noexcept;
 
  private:
-  // Chosen: what waits of one class.
+  // Chosen: how much of one class waits.
   static constexpr std::size_t kQuarantineBytes = 64 * 1024;
   static constexpr std::size_t kMinQuarantined = 4;
   static constexpr std::size_t kMaxQuarantined = 256;

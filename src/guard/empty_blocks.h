@@ -13,18 +13,18 @@
 
 namespace strata {
 
-/// Blocks of 0 bytes, unless nothing is checked: an address each, in a range where every access is
-/// a fault. The address that was freed longest ago, or never used, is given next, so a late
-/// access or a second free is seen for long.
-/// \threads  Any number at once; a lock for the first block only. Of two that allocate at once one
-///           may set the search back by what the other has passed.
+/// Blocks of 0 bytes, unless nothing is checked: each is an address in a range where every access
+/// is a fault. MallocInstance owns them. The address freed longest ago, or never used, is given
+/// next, so that late accesses and second frees stay detectable for long.
+/// \threads  Any number at once; a lock for the first block only. If two threads allocate at once,
+///           one may set the search back by what the other has passed.
 /// \cost     1 MiB of addresses and 64 KiB of bookkeeping from the first block on, of which only
 ///           what was used holds memory.
 class EmptyBlocks {
  public:
-  // Chosen: programs have few; one that has more gets usual blocks.
+  // Chosen: programs have few; one that has more gets ordinary blocks.
   static constexpr std::size_t kBlocks = 65'536;
-  // Chosen: so many live ones are passed by for one that is not, in some 0.1 us.
+  // Chosen: the search passes at most so many live blocks, in some 0.1 us.
   static constexpr std::size_t kMostPassed = 128;
   static constexpr std::size_t kBlockBytes = 16;  // aligned as every block is
   static constexpr std::size_t kReservedBytes = kBlocks * kBlockBytes;
@@ -34,7 +34,7 @@ class EmptyBlocks {
   EmptyBlocks(const EmptyBlocks&) = delete;
   EmptyBlocks& operator=(const EmptyBlocks&) = delete;
 
-  /// \returns  nullptr if all are live, or too many of those after the last one; or out of memory.
+  /// \returns  nullptr if all are live, or too many in a row; or out of memory.
   void* allocate() noexcept;
   /// The same after a first one.
   /// \returns  nullptr before it, too
@@ -46,9 +46,9 @@ class EmptyBlocks {
     return start != 0 && reinterpret_cast<std::uintptr_t>(p) - start < kReservedBytes;
   }
 
-  /// Takes back a block.
+  /// Frees a block.
   /// \pre      owns(p)
-  /// \errors   A pointer that is no live block is fatal, and so is a call that says a size.
+  /// \errors   A pointer that is no live block is fatal, and so is a call that gives a size.
   /// \cost     some 15 instructions
   void deallocate(const void* p) noexcept;
   void deallocate(const void* p, const FreeCall& call) noexcept;
@@ -56,12 +56,12 @@ class EmptyBlocks {
   /// \pre  owns(p)
   void expect_live(const void* p, const char* action) noexcept;
 
-  /// Says on standard error what is wrong with an access that faulted.
+  /// Reports on standard error an access that faulted.
   /// \returns  false if it was not to a block.
   /// \threads  A fault's handler.
   bool explain(const os::Fault& fault) const noexcept;
 
-  /// Of addresses; 0 before the first block.
+  /// Reserved addresses; 0 before the first block.
   std::size_t reserved_bytes() const noexcept {
     return start_.load(std::memory_order_relaxed) != 0 ? kReservedBytes : 0;
   }
@@ -82,10 +82,10 @@ class EmptyBlocks {
   Lock lock_{LockRank::kEmptyBlocks};
   os::PageSource& pages_;
   MetadataArena& metadata_;
-  // Written once, under the lock: release after the states are there, acquire by those who look.
+  // Written once, under the lock: release after the states are there, acquire by readers.
   std::atomic<std::uintptr_t> start_{0};
   State* states_ = nullptr;           // [kBlocks]; written once, under the lock
-  std::atomic<std::size_t> next_{0};  // relaxed: the search goes on here, round and round
+  std::atomic<std::size_t> next_{0};  // relaxed: where the circular search goes on
 };
 
 }  // namespace strata

@@ -2,17 +2,17 @@
 
 #include "os/faults.h"
 
-/// \file  How an access to memory of ours that faulted is reported.
+/// \file  Reports of faults in memory of ours.
 
 namespace strata {
 
-/// The first thread that faults reports and dies; others wait here for that.
+/// Lets the first thread that faults report and die; others wait here for that.
 void begin_fault_report() noexcept;
 
-/// What the program did: "read", "wrote", or less where the system does not say.
+/// The access: "read", "wrote", or something less specific if the system does not say.
 const char* verb_of(const os::Fault& fault) noexcept;
 
-/// All that is said of an access to where no object was ever.
+/// Reports an access to where there never was an object.
 void report_wild_access(const os::Fault& fault) noexcept;
 
 }  // namespace strata

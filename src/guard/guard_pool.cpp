@@ -73,7 +73,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   retire(slot, here);
 }
 
-/// Dies if the call contradicts the allocation. Apart, as the sentence is on its stack.
+/// Dies if the call contradicts the allocation. Separate, since the sentence is on its stack.
 [[gnu::noinline]] void GuardPool::expect_agreement(const FreeCall& call,
                                                    const Slot& slot) noexcept {
   TextWriter sentence;
@@ -84,7 +84,7 @@ void GuardPool::deallocate(void* p, const FreeCall& call) noexcept {
   die();
 }
 
-/// A live object's slot waits from now on.
+/// Turns a live object's slot into a waiting one.
 void GuardPool::retire(Slot& slot, const CallSite& freed) noexcept {
   slot.freed = freed;
   live_bytes_ -= slot.accessible_bytes;
@@ -182,8 +182,8 @@ GuardPool::Slot* GuardPool::take_slot(std::size_t least_waiting) noexcept {
   return nullptr;
 }
 
-/// Makes the slot's pages accessible, if the limit and the kernel allow. Where they do not, the
-/// object is served unguarded: nothing was refused.
+/// Makes the slot's pages accessible, if the limit and the kernel allow it. Otherwise the object is
+/// served unguarded, and no refusal is counted.
 bool GuardPool::open(Slot& slot) noexcept {
   if (!limit_.try_hold_unasked(slot.accessible_bytes)) return false;
   slot.is_open = pages_.commit(slot.accessible, slot.accessible_bytes);
@@ -192,7 +192,7 @@ bool GuardPool::open(Slot& slot) noexcept {
   return slot.is_open;
 }
 
-/// Makes the slot's pages inaccessible or, where the kernel refuses, at least empty; it may refuse
+/// Makes the slot's pages inaccessible or, if the kernel refuses, at least empty; it may refuse
 /// both.
 void GuardPool::close(Slot& slot) noexcept {
   slot.is_open = !pages_.protect(slot.accessible, slot.accessible_bytes);
@@ -231,7 +231,7 @@ GuardPool::Slot& GuardPool::live_slot(const void* p, const char* action) noexcep
   die();
 }
 
-/// Fills what of the accessible pages is not the object's.
+/// Fills the accessible pages around the object.
 void GuardPool::fill_surroundings(const Slot& slot) noexcept {
   const char* const end = slot.accessible + slot.accessible_bytes;
   std::memset(slot.accessible, kSlackByte, static_cast<std::size_t>(slot.object - slot.accessible));

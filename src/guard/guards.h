@@ -8,8 +8,8 @@
 
 namespace strata {
 
-/// The guarded objects of a malloc, in two pools that start on their own: of small objects, and of
-/// all that does not fit their slots.
+/// The guarded objects of a malloc, in two pools that start independently: one for small objects,
+/// one for all that does not fit its slots. MallocInstance owns it.
 /// \threads  Any number at once.
 class Guards {
  public:
@@ -19,8 +19,8 @@ class Guards {
   GuardPool& objects() noexcept { return objects_; }
   GuardPool& blocks() noexcept { return blocks_; }
 
-  /// Where the program asks for guards. The second pool starts with the first object for it that
-  /// finds the memory, if it may.
+  /// Starts the pools of a program that asks for guards; the second one, if allowed, with the first
+  /// object for it that finds the memory.
   /// \returns  False when out of memory.
   bool start(bool with_blocks) noexcept {
     may_have_blocks_.store(with_blocks, std::memory_order_relaxed);
@@ -85,7 +85,7 @@ class Guards {
 
   GuardPool objects_;
   GuardPool blocks_;
-  std::atomic<bool> may_have_blocks_{false};  // relaxed: a thread that is late has fewer guards
+  std::atomic<bool> may_have_blocks_{false};  // relaxed: a late thread has fewer guards
 };
 
 }  // namespace strata

@@ -5,11 +5,12 @@
 
 #include "base/text_writer.h"
 
-/// \file  What checked memory is filled with, so that a change shows, and how that is said.
+/// \file  The patterns that fill checked memory so that changes show, and how changes are reported.
 
 namespace strata {
 
-// Chosen: no small number, no text, as a pointer in no program's address space, and not each other.
+// Chosen: no small number, no text, as a pointer in no program's address space, and different from
+// each other.
 inline constexpr unsigned char kFreedByte = 0xdf;
 inline constexpr unsigned char kSlackByte = 0xb5;  ///< after what the program asked for
 
@@ -29,7 +30,7 @@ inline std::size_t find_change(const char* at, std::size_t bytes, unsigned char 
 /// bytes".
 void say_access(TextWriter& sentence, const char* mistake, const void* object, std::size_t bytes,
                 const char* verb, std::ptrdiff_t offset) noexcept;
-/// Dies with the same about a write.
+/// Dies with such a sentence about a write.
 [[noreturn]] void die_of_write(const char* mistake, const void* object, std::size_t bytes,
                                std::ptrdiff_t offset) noexcept;
 
