@@ -13,7 +13,7 @@ std::size_t BookkeepingPages::units_of(std::size_t bytes) noexcept {
   return std::bit_ceil((bytes + kUnitBytes - 1) / kUnitBytes);
 }
 
-// The first two windows are of the same size, each later one is twice as large as that before it.
+// The first two windows have the same size; each later one is twice as large as the one before.
 std::size_t BookkeepingPages::window_of(std::size_t unit) noexcept {
   return static_cast<std::size_t>(std::bit_width(unit / kFirstWindowUnits));
 }
@@ -60,7 +60,7 @@ void* BookkeepingPages::take(std::size_t units) noexcept {
   return window.start + place * kUnitBytes;
 }
 
-/// The lowest range of so many free units that is aligned to as many.
+/// Finds the lowest range of so many free units that is aligned to as many.
 std::size_t BookkeepingPages::find(std::size_t units) noexcept {
   const std::size_t words = (unit_count_ + 63) / 64;
   while (first_free_word_ < words && free_word(first_free_word_) == 0) ++first_free_word_;
@@ -75,6 +75,7 @@ std::size_t BookkeepingPages::find(std::size_t units) noexcept {
   return kNone;
 }
 
+/// Reserves the next window.
 /// \returns  its first unit, kNone when out of addresses
 std::size_t BookkeepingPages::open_window() noexcept {
   if (window_count_ == kMostWindows) return kNone;

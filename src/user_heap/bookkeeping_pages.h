@@ -10,22 +10,22 @@
 
 namespace strata {
 
-/// Where the bookkeeping of all heaps lies: in windows of addresses that have an inaccessible page
-/// at each end. So no overflow of the program's memory reaches it, and what lies beside it is
-/// bookkeeping of other heaps. Each window is as large as all before it: thousands of heaps have a
-/// dozen windows, with three mappings each at most.
+/// The page source for the bookkeeping of all user heaps. HeapTable owns it. Bookkeeping lies in
+/// windows of addresses with an inaccessible page at each end, so no overflow of the program's
+/// memory reaches it; its neighbours are the bookkeeping of other heaps. Each window is as large as
+/// all before it: thousands of heaps have a dozen windows, with at most three mappings each.
 ///
-/// A window is cut into units, which become writable when they are first used, the lowest first.
-/// What comes back gives its memory to the kernel and waits for the next request; the addresses
-/// stay. A range of several units is a power of two of them, aligned to as many. Larger ranges, and
-/// all for which there is no window, have two inaccessible pages of their own. The bits that say
-/// which units are free are here for the first 64 units, then at the start of each window.
+/// A window is cut into units, which become writable when first used, the lowest first. A freed
+/// unit's memory goes to the kernel; the addresses wait for the next request. A range of several
+/// units is a power of two of them, aligned to as many. Larger ranges, and all for which there is
+/// no window, have two inaccessible pages of their own. The bits for free units are in this object
+/// for the first 64 units, and at the start of each window for the others.
 /// \threads  Any number at once; one lock, not held while the kernel takes memory back.
 class BookkeepingPages final : public os::PageSource {
  public:
   static constexpr std::size_t kUnitBytes = MetadataArena::kSmallChunkBytes;
-  // Chosen: the first window has room for eight small heaps, and where addresses are few (ulimit
-  // -v) it does not show.
+  // Chosen: the first window has room for eight small heaps, and does not show where addresses are
+  // few (ulimit -v).
   static constexpr std::size_t kFirstWindowUnits = 16;
   static constexpr std::size_t kLargestBytes = kFirstWindowUnits * kUnitBytes;
 

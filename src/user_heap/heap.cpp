@@ -1,4 +1,5 @@
-// Seen from other libraries: who runs their inline functions has their heaps (docs/decisions/0014).
+// Visible to other libraries: whoever runs their inline functions has their heaps
+// (docs/decisions/0014).
 #pragma GCC visibility push(default)
 #include <strata/heap.hpp>
 #pragma GCC visibility pop
@@ -23,8 +24,8 @@ namespace {
   fatal_call(action, block, ": its heap was moved from and has no memory");
 }
 
-// What the hot paths do not serve. They end with a call of a function that is not inlined, so that
-// they save no register.
+// The slow paths. The hot paths end with a call of a function that is not inlined, so that they
+// save no register.
 [[gnu::noinline]] void deallocate_slowly(UserHeap* heap, void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   if (heap == nullptr) die_without_memory(block);

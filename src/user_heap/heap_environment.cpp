@@ -9,7 +9,7 @@
 namespace strata {
 namespace {
 
-// What an exit handler cannot be told.
+// For the exit handler, which takes no argument.
 constinit HeapProfile* g_profile = nullptr;
 constinit bool g_reports_leaks = false;
 constinit char g_path[4096];

@@ -5,15 +5,16 @@
 
 namespace strata {
 
-/// What the options ask of heaps where the program's malloc is not from the same archive:
-/// STRATA_PROFILE and STRATA_LEAKS, as the process ends. Otherwise the malloc does it for all. The
+/// Does for heaps what STRATA_PROFILE and STRATA_LEAKS ask for as the process ends, if the
+/// program's malloc is not from the same archive. Otherwise the malloc does it for all. The
 /// profile's file has a name of its own, since the program's malloc may be a Strata, too, which
-/// writes the one that was asked for.
+/// writes the file that was asked for.
 ///
-/// Once. May call dlopen and allocate: no lock is held.
+/// Call once. May call dlopen and allocate: no lock is held.
 void start_profile_of_environment(HeapProfile& profile, const Options& options) noexcept;
 
-/// The name of the heaps' file: ".heaps" after the first part of the file's name, app.heaps.pb.gz.
+/// Writes the name of the heaps' file: ".heaps" after the first part of the file's name,
+/// app.heaps.pb.gz.
 /// \returns  false if it does not fit
 bool write_name_of_heaps(const char* path, char* out, std::size_t capacity) noexcept;
 

@@ -1,4 +1,4 @@
-// strata/heap.h: every function is the one of strata::Heap.
+// strata/heap.h: every function calls the one of strata::Heap.
 
 #include <strata/heap.h>
 #include <strata/heap.hpp>

@@ -52,7 +52,7 @@ bool HeapReclaimer::run_rounds() noexcept {
   }
 }
 
-/// After this round, until the next heap's turn.
+/// How long to sleep after this round, until the next heap's turn.
 std::uint64_t HeapReclaimer::time_to_sleep(const Round& round, std::uint64_t now) noexcept {
   const std::uint64_t sleep = round.next_ns > now ? round.next_ns - now : kMillisecond;
   return std::clamp(sleep, kMillisecond, kMostSleepNs);
@@ -91,7 +91,6 @@ HeapReclaimer::Round HeapReclaimer::look_at_all() noexcept {
   }
 }
 
-/// Of all heaps that want to be looked at.
 std::size_t HeapReclaimer::idle_bytes() noexcept {
   std::size_t bytes = 0;
   LockGuard guard(table_.lock());

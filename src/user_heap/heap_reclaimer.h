@@ -11,21 +11,21 @@ namespace strata {
 class HeapTable;
 class UserHeap;
 
-/// Returns idle memory of all heaps that want it, in one thread: of each heap every half of its
-/// delay what its layers did not need since the round before.
+/// One thread that returns idle memory for all heaps that want it: every half of a heap's delay,
+/// what its layers did not need since the round before. HeapTable owns it.
 ///
-/// No thread exists until some heap has kWakeBytes idle, and it ends when none has anything idle,
-/// or nothing went back for kVainRounds in a row. Where the system refuses threads, who asked for
-/// one looks at the heaps.
+/// No thread exists until some heap has kWakeBytes idle. It ends when no heap has idle memory, or
+/// nothing went back for kVainRounds in a row. If the system refuses a thread, whoever asked for it
+/// runs the round.
 /// \threads  notice(): any.
 class HeapReclaimer {
  public:
-  // Chosen: a thousand heaps that keep less are a thousand times this.
+  // Chosen: a thousand heaps that keep less may keep a thousand times this.
   static constexpr std::size_t kWakeBytes = std::size_t{1} << 20;
 
   explicit constexpr HeapReclaimer(HeapTable& table) noexcept : table_(table) {}
 
-  /// Called on the heap's slow paths with no lock held.
+  /// Called on the heap's slow paths, with no lock held.
   /// \cost  six loads
   void notice(UserHeap& heap) noexcept;
   /// In the child of a fork the thread does not exist.
@@ -50,7 +50,7 @@ class HeapReclaimer {
   HeapTable& table_;
   os::HelperThread thread_{[](void* self) noexcept { static_cast<HeapReclaimer*>(self)->run(); },
                            this};
-  // relaxed: it decides only who starts a thread; the heaps' locks order everything else.
+  // relaxed: it only decides who starts a thread; the heaps' locks order everything else.
   std::atomic<bool> is_running_{false};
   // After the system refused a thread: no other try, and no look, before this time. relaxed: a
   // hint.

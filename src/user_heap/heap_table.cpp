@@ -17,8 +17,8 @@
 
 namespace strata {
 
-// Of a program that has the process's malloc from the same archive; nothing of it is linked by
-// naming it here.
+// The malloc's page map, if the program has the malloc from the same archive; naming it here links
+// nothing of it.
 [[gnu::weak]] extern constinit PageMap g_page_map;
 [[gnu::weak]] extern constinit MallocInstance g_malloc;
 
@@ -34,8 +34,8 @@ constinit HeapTable g_heap_table{os::kernel_pages()};
 
 namespace {
 
-// Beside the table, so that they take no room in the file. Guarded by its lock, apart from what is
-// read by a thread that is about to die.
+// Outside the table, so that they take no room in the binary. Guarded by its lock, except for reads
+// by a thread that is about to die.
 constinit std::atomic<UserHeap*> g_heaps[HeapThread::kMostHeaps];
 constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
 
@@ -43,33 +43,34 @@ constinit HeapNumber g_returned_numbers[HeapThread::kMostHeaps];
 using FindLimit = SharedLimit* (*)() noexcept;
 constexpr char kFindLimit[] = "strata_shared_limit_1";
 
-/// This thread is reading the environment, which may allocate: from heaps, if they are the
+/// Whether this thread is reading the environment, which may allocate: from heaps, if they are the
 /// program's malloc.
 constinit thread_local bool t_reads_environment = false;
 
 bool has_malloc() noexcept { return &g_page_map != nullptr && &g_malloc != nullptr; }
 
-/// This thread's exit hook has run: it gets no table any more.
+/// Whether this thread's exit hook has run: it gets no table any more.
 constinit thread_local bool t_has_ended = false;
 
 void on_exit() noexcept { g_heap_table.verify_at_exit(); }
 
-/// The fork handlers are registered before those of the program, so that what these allocate from
-/// heaps finds the locks free; and that of exit, so that it runs after the program's.
+/// Registers the fork handlers before the program's, so that these can allocate from heaps and find
+/// the locks free; and the exit handler, so that it runs after the program's.
 [[gnu::constructor(102)]] void take_part_before_the_program() noexcept {
   take_part_in_forks(g_heap_table);
   os::register_exit_handler(on_exit);
 }
 
-/// Threads that end later run the code of this file. As it is loaded: a thread that makes the first
-/// heap must not wait for the dynamic loader, since a library's constructor may wait for it.
+/// Keeps this file loaded: threads that end later run its code. Called as it is loaded: a thread
+/// that makes the first heap must not wait for the dynamic loader, since a library's constructor
+/// may wait for that thread.
 [[gnu::constructor]] void stay_loaded() { os::stay_loaded(); }
 
 }  // namespace
 
 // Making and ending heaps.
 
-/// What the first heap needs.
+/// Makes what the first heap needs.
 /// \returns  False when out of memory; it can be tried again.
 bool HeapTable::start() noexcept {
   if (is_started_) return true;
@@ -88,7 +89,7 @@ bool HeapTable::start() noexcept {
   return true;
 }
 
-/// Guarded blocks report faults, and stacks. May call dlopen: no lock is held.
+/// Prepares guarded blocks to report faults and stacks. May call dlopen: no lock is held.
 void HeapTable::prepare_guards() noexcept {
   {
     LockGuard guard(lock_);
@@ -99,7 +100,7 @@ void HeapTable::prepare_guards() noexcept {
   os::install_fault_handler(explain);
 }
 
-/// The heap that has `p` among its guarded objects, nullptr if none does. Takes no lock.
+/// The heap whose guard pool `p` points into, nullptr if there is none. Takes no lock.
 UserHeap* HeapTable::guarding_heap(const void* p) noexcept {
   for (const auto& each : g_heaps) {
     UserHeap* const heap = each.load(std::memory_order_acquire);
@@ -114,7 +115,7 @@ bool HeapTable::explain(const os::Fault& fault) noexcept {
   return heap != nullptr && heap->malloc_if_made()->guards().explain(fault);
 }
 
-/// No heap is made before, but by what this calls.
+/// Reads the environment. No heap is made before, except by what this calls.
 void HeapTable::read_environment_once() noexcept {
   if (environment_.load(std::memory_order_acquire) == kRead || t_reads_environment) return;
   t_reads_environment = true;
@@ -133,7 +134,8 @@ void HeapTable::read_environment_once() noexcept {
     os::wait_on(word, kReading, kNapNs);
 }
 
-/// What reading the environment may need of it. May allocate: no lock is held.
+/// Asks the dynamic loader for what reading the environment may need. May allocate: no lock is
+/// held.
 /// \returns  the limit of the process's malloc; nullptr if it has none, or is not Strata's
 SharedLimit* HeapTable::ask_loader() noexcept {
   if (!is_any_option_set()) return nullptr;
@@ -145,7 +147,7 @@ SharedLimit* HeapTable::ask_loader() noexcept {
   return find != nullptr ? find() : nullptr;
 }
 
-/// What it asks of the profile and of limits. May allocate: no lock is held.
+/// Reads what the environment asks of the profile and of limits. May allocate: no lock is held.
 void HeapTable::read_environment(SharedLimit* of_malloc) noexcept {
   if (!is_any_option_set()) return;
   Options options;
@@ -253,7 +255,6 @@ HeapUse* HeapTable::use_here(UserHeap& heap) noexcept {
   return use;
 }
 
-/// Neither the thread nor the heap knows of the use any more.
 void HeapTable::remove(HeapUse& use) noexcept {
   use.thread->set_bins(use.heap->number(), nullptr);
   use.thread->set_use(use.heap->number(), nullptr);
@@ -267,8 +268,8 @@ void HeapTable::on_thread_exit(void* thread) noexcept {
   g_heap_table.forget(*static_cast<HeapThread*>(thread));
 }
 
-/// The calling thread has no table any more. Its caches wait in their heaps for the next threads;
-/// what it allocates from heaps and frees without a table passes none.
+/// Takes the calling thread's table. Its caches wait in their heaps for the next threads; without a
+/// table it allocates and frees past caches.
 void HeapTable::forget(HeapThread& thread) noexcept {
   t_heap_table = g_no_heap_table;
   if (must_not_wait()) return;  // they are lost, with what they hold
@@ -336,10 +337,10 @@ void HeapTable::stop_profile() noexcept {
   profile().stop();
 }
 
-/// The hot paths would pass a watch of the heap by that has begun. Between the two is a barrier in
-/// all threads: a thread that shows its bins now sees the watch afterwards, and hides them itself,
-/// or has shown them before. Where the kernel has no such barrier, one may be missed in that
-/// instant.
+/// Hides all threads' bins of a heap whose watch has begun, as the hot paths would bypass the
+/// watch. Between the two is a barrier in all threads: a thread that shows its bins either sees the
+/// watch afterwards, and hides them itself, or has shown them before. If the kernel has no such
+/// barrier, one may be missed in that instant.
 void HeapTable::hide_bins(UserHeap& heap) noexcept {
   for (HeapUse* use = heap.uses.front(); use != nullptr; use = heap.uses.next(*use))
     use->thread->set_bins(heap.number(), nullptr);

@@ -28,7 +28,8 @@ namespace strata {
 /// The page map of all heaps, which their hot paths read.
 extern constinit PageMap g_heap_map;
 
-/// The heaps that live, by number, and the threads that use them. The process has one.
+/// The live heaps, by number, and the threads that use them. The process has one. It owns what
+/// heaps share: pools of regions and bookkeeping, the reclaimer, the limit.
 /// \threads  Any number at once; one lock, which comes before those of every heap.
 class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::Heaps {
  public:
@@ -44,20 +45,21 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
         own_profile_(metadata_) {}
 
   UserHeap* create(const Heap::Options& options, Outcome& outcome) noexcept;
-  /// The end of a heap: in every thread's table, then of its memory, then of its number.
+  /// Ends a heap: clears its entries in all threads' tables, then gives back its memory, then its
+  /// number.
   /// \threads  no thread is in a call about the heap
   void destroy(UserHeap& heap) noexcept;
 
-  /// The process ends: what every heap can find is found now.
+  /// Called as the process ends: verifies every heap.
   /// \errors  Misuse is fatal, with its sentence, which names the heap.
   void verify_at_exit() noexcept;
 
-  /// The calling thread's use of the heap, made if need be.
+  /// The calling thread's use of the heap; made if there is none.
   /// \returns  nullptr if it has none: out of memory, or the thread is about to end.
   /// \pre      the heap's malloc is made
   HeapUse* use_here(UserHeap& heap) noexcept;
 
-  /// The next heap by number, from `number` on, that has made its malloc; nullptr if none has.
+  /// The first heap from `number` on that has made its malloc; nullptr if there is none.
   /// \pre  the lock is held
   UserHeap* next_made(std::size_t number) noexcept STRATA_REQUIRES(lock_);
   /// Calls function(UserHeap&) for each that has.
@@ -77,14 +79,14 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   HeapReclaimer& reclaimer() noexcept { return reclaimer_; }
   /// The limit of the process, nullptr if there is none.
   SharedLimit* limit() const noexcept { return limit_; }
-  /// What the environment says of chance.
+  /// The environment's setting for random numbers.
   std::size_t random() const noexcept { return random_; }
 
-  /// That of the process's malloc, or our own where it is another's.
+  /// The profile of the process's malloc, or our own if that malloc is not Strata's.
   HeapProfile& profile() noexcept;
   bool start_profile(std::size_t rate) noexcept;
   void stop_profile() noexcept;
-  /// For a heap that has made its malloc just now: it is watched if the profile is on.
+  /// Called for a heap that has just made its malloc: watches it if the profile is on.
   void follow_profile(UserHeap& heap) noexcept;
 
   // SharedLimit::Holders: heaps by number.
@@ -126,16 +128,17 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
 
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
-  MetadataArena metadata_;        // what heaps consist of that were never used
-  BookkeepingPages bookkeeping_;  // what those that were used have besides,
-  KeptMappings mallocs_;          // of which this keeps some
+  MetadataArena metadata_;        // heaps themselves
+  BookkeepingPages bookkeeping_;  // further bookkeeping of used heaps,
+  KeptMappings mallocs_;          // including these
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   HeapProfile own_profile_;
-  SharedLimit own_limit_;  // where the malloc is not Strata's
+  SharedLimit own_limit_;  // if the malloc is not Strata's
   // Written before there is a heap.
   SharedLimit* limit_ = nullptr;
-  // What the environment says. release by the thread that has read it, acquire by the others.
+  // Whether the environment was read. release by the thread that has read it, acquire by the
+  // others.
   static constexpr std::uint32_t kUnread = 0;
   static constexpr std::uint32_t kReading = 1;
   static constexpr std::uint32_t kRead = 2;
@@ -146,9 +149,9 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   unsigned exit_key_ = 0;
   std::size_t random_ = Options::kRandomOn;  // written before there is a heap
   IntrusiveList<HeapThread> threads_ STRATA_GUARDED_BY(lock_);
-  // In destroy(): the limit counts what they hold.
+  // Heaps in destroy(): the limit counts what they hold.
   IntrusiveList<UserHeap> ending_ STRATA_GUARDED_BY(lock_);
-  // Of the numbers: how many were given back, and the least one that never was given.
+  // How many numbers were given back, and the least one that was never used.
   std::size_t returned_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t next_number_ STRATA_GUARDED_BY(lock_) = 1;
 };

@@ -1,17 +1,17 @@
-// What goes from heap to heap: making room for others, and the end of the process.
+// Visits to all heaps: making room for others, and the end of the process.
 
 #include "user_heap/heap_table.h"
 
 namespace strata {
 namespace {
 
-/// The heap whose objects this thread verifies, 0 for none: what is found in a block that lies in
-/// no region is of this one.
+/// The heap whose objects this thread verifies, 0 for none: a mistake found in a block outside all
+/// regions is that heap's.
 constinit thread_local HeapNumber t_verified_heap = 0;
 
 }  // namespace
 
-/// For sentences about an address.
+/// Adds the heap's name to a sentence about an address.
 void HeapTable::name_heap_of(const void* p, TextWriter& sentence) noexcept {
   const Region* const region = g_heap_map.region_of(p);
   HeapNumber heap = region != nullptr ? region->owner : t_verified_heap;
@@ -29,8 +29,8 @@ std::size_t HeapTable::next_number(std::size_t from) noexcept {
   return heap != nullptr ? heap->number() : SharedLimit::kNone;
 }
 
-/// Calls `function(MallocInstance&)` unless the heap has ended or was never used. It cannot end, be
-/// reset, or be counted meanwhile.
+/// Calls `function(MallocInstance&)`, unless the heap has ended or was never used. Meanwhile it
+/// cannot end, be reset, or be counted.
 template <typename Function>
 void HeapTable::with_heap(std::size_t number, Function function) noexcept {
   MallocInstance* malloc;
@@ -45,8 +45,7 @@ void HeapTable::with_heap(std::size_t number, Function function) noexcept {
   malloc->round_lock().unlock();
 }
 
-/// As MallocInstance::verify_at_exit(), of each heap that lives. Other threads may go on using
-/// them.
+/// MallocInstance::verify_at_exit() for each live heap. Other threads may go on using them.
 void HeapTable::verify_at_exit() noexcept {
   if (must_not_wait()) return;
   for (std::size_t number = next_number(0); number != SharedLimit::kNone;
@@ -63,7 +62,7 @@ void HeapTable::verify_at_exit() noexcept {
 
 // Memory for others.
 
-/// The first in order of idle memory after `last`. One that cannot return pages has none.
+/// The next holder after `last` in order of idle memory. A heap that cannot return pages has none.
 SharedLimit::Idle HeapTable::next_idle(SharedLimit::Idle last) noexcept {
   SharedLimit::Idle first{0, 0};
   LockGuard guard(lock_);

@@ -17,30 +17,31 @@ class HeapThread;
 struct OfThreadTag;
 struct OfHeapTag;
 
-/// What one thread has of one heap: its state there, with its cache. In the heap's own bookkeeping.
+/// One thread's use of one heap: its state there, with its cache. It lies in the heap's own
+/// bookkeeping.
 struct HeapUse : ListLink<OfThreadTag>, ListLink<OfHeapTag> {
   ThreadState state;
   UserHeap* heap;
   HeapThread* thread;
-  std::uint32_t calls = 0;  ///< of the slow paths, one in the other where handlers interrupt them
+  std::uint32_t calls = 0;  ///< of the slow paths; nested if handlers interrupt them
 };
 
 /// The calling thread's table.
 extern constinit thread_local char* t_heap_table;
 
-/// What one thread has of all heaps: a table from a heap's number to the thread's bins. So large
-/// that it has room for every number, and touched only where heaps are used; it begins with bins
-/// that are empty for ever, and the table says how far from them a heap's bins lie: an
-/// entry that was never written leads to the empty ones, which send every call the slow way. So the
-/// hot paths need no comparison (docs/decisions/0014).
+/// One thread's uses of all heaps: a table from a heap's number to the thread's bins. It has room
+/// for every number, and is touched only for heaps in use. It begins with bins that are empty for
+/// ever, and each entry says how far from them the heap's bins lie. So an entry that was never
+/// written leads to the empty bins, which send every call to the slow path, and the hot paths need
+/// no comparison (docs/decisions/0014).
 ///
-/// A heap that ends clears its entries, in the tables of all threads: its number can be given to
-/// another one.
-/// \threads  Its thread. The heap table's lock guards the list, and entries that others clear,
-///           which their thread does not read then: it is not in a call about that heap.
+/// A heap that ends clears its entries in the tables of all threads, since its number can be given
+/// to another heap.
+/// \threads  Its thread. The heap table's lock guards the list, and entries that other threads
+///           clear: their owner does not read them then, since it is not in a call about that heap.
 class HeapThread : public ObjectBins, public ListLink<> {
  public:
-  // Chosen: 512 KiB of addresses a thread.
+  // Chosen: 512 KiB of addresses per thread.
   static constexpr std::size_t kMostHeaps = 32768;  ///< number 0 belongs to none
 
   struct Entry {
@@ -48,17 +49,16 @@ class HeapThread : public ObjectBins, public ListLink<> {
     HeapUse* use;
   };
 
-  // Chosen: where the entries begin, after this object, which begins the table.
+  // Chosen: where the entries begin; the table starts with this object.
   static constexpr std::size_t kEntries = 2048;
   static constexpr std::size_t kBytes = kEntries + kMostHeaps * sizeof(Entry);
 
-  /// Where the entry of a heap lies in the table.
   static constexpr std::size_t offset_of(HeapNumber number) noexcept {
     return kEntries + number * sizeof(Entry);
   }
 
   /// The calling thread's bins of a heap, by its offset_of().
-  /// \cost  3 instructions more than bins that are at hand
+  /// \cost  3 instructions more than bins with a known address
   [[gnu::always_inline]] static ObjectBins& bins_at(std::size_t offset) noexcept;
 
   /// The calling thread's use of a heap, nullptr if it has none.
@@ -86,7 +86,7 @@ class HeapThread : public ObjectBins, public ListLink<> {
 };
 static_assert(sizeof(HeapThread) <= HeapThread::kEntries, "the entries lie after the object");
 
-/// A table without any entry, for threads before their first use of a heap and after their last.
+/// An empty table, for threads before their first use of a heap and after their last.
 extern char g_no_heap_table[HeapThread::kBytes];
 
 inline ObjectBins& HeapThread::bins_at(std::size_t offset) noexcept {

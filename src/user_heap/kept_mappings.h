@@ -10,8 +10,8 @@
 
 namespace strata {
 
-/// Mappings of one size, of which a few are kept when they come back: short-lived heaps neither map
-/// nor touch new memory, and after a peak of heaps hardly anything stays.
+/// A source of mappings of one size that keeps a few freed ones: short-lived heaps neither map nor
+/// touch new memory, and after a peak of heaps hardly anything stays.
 /// \threads  Any number at once; one lock, not held during system calls.
 class KeptMappings {
  public:

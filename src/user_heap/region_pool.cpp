@@ -48,12 +48,12 @@ void RegionPool::advise_huge(void* address, std::size_t bytes) noexcept {
   pages_.advise_huge(address, bytes);
 }
 
-/// A chunk is advised as a whole: only a region that was huge is told again.
+/// Advises the kernel only for a region that was huge: chunks are advised as a whole.
 void RegionPool::advise_small(void* address, std::size_t bytes) noexcept {
   if (was_huge_.load(std::memory_order_relaxed)) pages_.advise_small(address, bytes);
 }
 
-/// Maps the next regions, below the page map's limit, and makes their entries ready.
+/// Maps the next regions below the page map's limit, and opens their entries.
 bool RegionPool::map_chunk() noexcept {
   const std::size_t wanted = std::clamp(regions_, kFirstChunkRegions, RegionChunks::kMost);
   const RegionChunks::Chunk chunk = chunks_.map(pages_, wanted, map_.limit());
@@ -70,8 +70,8 @@ bool RegionPool::map_chunk() noexcept {
   return true;
 }
 
-/// Makes the stack of those that wait large enough for so many.
-/// \pre      none waits
+/// Makes the stack of waiting regions large enough for so many.
+/// \pre      no region waits
 /// \returns  false when out of memory
 bool RegionPool::make_room(std::size_t regions) noexcept {
   STRATA_DCHECK(waiting_count_ == 0);

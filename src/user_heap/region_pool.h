@@ -14,20 +14,20 @@
 
 namespace strata {
 
-/// Where the page heaps of the user's heaps get their regions: at addresses that one page map
-/// covers. A region that comes back gives its memory to the kernel and waits for the next heap: to
-/// end a heap costs no mapping, and to begin one none either.
+/// The page source for the regions of all user heaps, at addresses that one page map covers.
+/// HeapTable owns it. A freed region's memory goes to the kernel; its addresses wait for the next
+/// heap. So neither the start nor the end of a heap costs a mapping.
 ///
-/// As a page source it maps and unmaps nothing but whole regions, one by one.
+/// As a page source it maps and unmaps only whole regions, one by one.
 /// \threads  Any number at once; one lock, not held while the kernel takes memory back.
 class RegionPool final : public os::PageSource {
  public:
   constexpr RegionPool(PageMap& map, os::PageSource& pages) noexcept
       : map_(map), pages_(pages), metadata_(pages) {}
 
-  /// Reserves the page map. Before anything else.
-  /// \param seed  decides where the regions lie, and in which order they come into use; 0: always
-  ///              at the same place, upwards
+  /// Reserves the page map. Call before anything else.
+  /// \param seed  decides where the regions lie, and the order in which they come into use; 0:
+  ///              always at the same place, upwards
   /// \returns  False when out of memory; it can be tried again.
   bool start(std::uint64_t seed) noexcept;
 
@@ -52,7 +52,7 @@ class RegionPool final : public os::PageSource {
 
   struct Statistics {
     std::size_t regions;  ///< mapped so far
-    std::size_t waiting;  ///< of them, in no heap
+    std::size_t waiting;  ///< the part of them in no heap
   };
   Statistics statistics() noexcept;
 
@@ -62,7 +62,7 @@ class RegionPool final : public os::PageSource {
   }
 
  private:
-  // Chosen: the first chunk is what a small heap needs, each next as large as all until then.
+  // Chosen: the first chunk is what a small heap needs; each next one is as large as all before.
   static constexpr std::size_t kFirstChunkRegions = 4;
 
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
@@ -79,7 +79,7 @@ class RegionPool final : public os::PageSource {
   std::size_t room_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
-  std::atomic<bool> was_huge_{false};  // a region that waits may be; relaxed: it guards nothing
+  std::atomic<bool> was_huge_{false};  // a waiting region may be huge; relaxed: it guards nothing
 };
 
 }  // namespace strata

@@ -15,7 +15,7 @@
 namespace strata {
 namespace {
 
-/// Serves calls of signal handlers that interrupted a heap in their own thread; of all heaps.
+/// Serves signal handlers that interrupted a heap in their own thread; for all heaps.
 constinit SpareMemory g_spare;
 
 }  // namespace
@@ -53,7 +53,7 @@ MallocInstance* UserHeap::make_malloc() noexcept {
   return made;
 }
 
-/// \param needs_guards  if they were asked for: without memory for them there is no malloc
+/// \param needs_guards  whether to fail if there is no memory for guards that were asked for
 MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   LockGuard guard(making_);
   if (MallocInstance* const made = malloc_if_made()) return made;  // another thread was first
@@ -90,9 +90,9 @@ MallocInstance* UserHeap::make_malloc_alone(bool needs_guards) noexcept {
   return made;
 }
 
-/// Makes the thread's bins known to the hot paths if it has got some. A watch that begins meanwhile
-/// may have hidden them before they were there, so the thread looks again; HeapTable::hide_bins()
-/// is the partner. The fence is the compiler's.
+/// Makes the thread's bins known to the hot paths, if it has some. A watch that begins meanwhile
+/// may have hidden them before they were there, so the thread checks again; HeapTable::hide_bins()
+/// is the partner. The fence is for the compiler.
 void UserHeap::show_bins(HeapUse& use) noexcept {
   ObjectBins* const bins = MallocInstance::bins_of(use.state);
   use.thread->set_bins(number_, bins);
@@ -101,8 +101,7 @@ void UserHeap::show_bins(HeapUse& use) noexcept {
 }
 
 /// Calls `function(ThreadState&)` with the calling thread's state. Meanwhile the hot paths find no
-/// bins: the cache may be in the middle of moving them when a signal handler comes. The fences are
-/// the compiler's.
+/// bins: a signal handler may come while the cache moves them. The fences are for the compiler.
 template <typename Function>
 auto UserHeap::with_thread(MallocInstance& malloc, Function&& function) noexcept {
   HeapUse* const use = must_not_wait() ? nullptr : g_heap_table.use_here(*this);
@@ -137,14 +136,14 @@ void* UserHeap::allocate_with(Function&& function) noexcept {
   return with_thread(*malloc, [&](ThreadState& thread) { return function(*malloc, thread); });
 }
 
-/// What the calling thread's cache has where a feature looks at allocations.
+/// Pops from the calling thread's cache while a feature watches allocations.
 void* UserHeap::allocate_cached(std::size_t bytes) noexcept {
   HeapUse* const use = HeapThread::use_here(number_);
   if (use == nullptr) return nullptr;
   return malloc_if_made()->pop_looked_at(use->state, bytes);
 }
 
-/// \returns  false where the cache does not do, or something is wrong: deallocate() says what
+/// \returns  false if the cache does not do, or something is wrong: deallocate() says what
 bool UserHeap::deallocate_cached(void* p, const FreeCall& call) noexcept {
   HeapUse* const use = HeapThread::use_here(number_);
   if (use == nullptr) return false;
@@ -174,13 +173,13 @@ void* UserHeap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexc
   });
 }
 
-/// For a pointer that is given to a heap from which nothing was allocated.
+/// Dies over a pointer given to a heap from which nothing was allocated.
 void UserHeap::die_unmade(const char* action, const void* p) const noexcept {
   die_if_of_another_heap(g_heap_map, action, p, number_);
   fatal_call(action, p, ": nothing was allocated from its heap yet");
 }
 
-/// What a pointer that is given to this heap was allocated by.
+/// The malloc that allocated a pointer given to this heap.
 MallocInstance& UserHeap::malloc_of(const void* p, const char* action) const noexcept {
   MallocInstance* const malloc = malloc_if_made();
   if (malloc == nullptr) die_unmade(action, p);

@@ -15,11 +15,12 @@
 
 namespace strata {
 
-/// One heap: a malloc of its own, made when it is first needed, and the threads that use it.
+/// One heap of the user's: a malloc of its own, made when first needed, and the threads that use
+/// it. HeapTable owns it; strata::Heap calls it.
 /// \threads  Any number at once, unless said otherwise.
 class UserHeap final : public MallocHost, public ListLink<> {
  public:
-  /// \param pages  where its blocks lie; nullptr: where all heaps' do
+  /// \param pages  the source of its blocks; nullptr: the one of all heaps
   UserHeap(HeapNumber number, const Heap::Options& options, UserPages* pages) noexcept;
   UserHeap(const UserHeap&) = delete;
   UserHeap& operator=(const UserHeap&) = delete;
@@ -27,7 +28,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
   HeapNumber number() const noexcept { return number_; }
   const char* name() const noexcept { return name_; }
 
-  // What the hot paths do not serve.
+  // The slow paths.
   void* allocate(std::size_t bytes) noexcept;
   void* allocate_zeroed(std::size_t count, std::size_t bytes) noexcept;
   void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;
@@ -44,7 +45,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
   /// Under full checks.
   void verify_objects() noexcept;
   void discard() noexcept;
-  /// In the child of a fork while another thread was in discard().
+  /// Called in the child of a fork that happened while another thread was in discard().
   void stop_sharing_limit() noexcept;
   /// After discard().
   void give_back_malloc() noexcept;
@@ -52,7 +53,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
 
   UserPages* pages() const noexcept { return pages_; }
 
-  /// Room for the handle that C has of this heap.
+  /// Room for the C interface's handle of this heap.
   void* handle_in_c() noexcept { return handle_in_c_; }
 
   /// nullptr before the first allocation.
@@ -64,7 +65,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
   std::uint32_t reclaim_delay_ms() const noexcept { return reclaim_delay_ms_; }
 
   void hold_locks_for_fork() noexcept;
-  /// In the child of a fork, whose only thread is in `own` if it has used the heap.
+  /// In the child of a fork, whose only thread has the use `own`, if it has used the heap.
   void reset_after_fork(HeapUse* own) noexcept;
 
   // Guarded by the heap table's lock.
@@ -73,7 +74,7 @@ class UserHeap final : public MallocHost, public ListLink<> {
 
   // MallocHost. Every thread's cache is parked when it ends.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
-  /// Under full checks, for blocks that may lie elsewhere than the program says.
+  /// Under full checks, for blocks that may lie outside the program's source.
   void begin_guards(MallocInstance&, GuardPool& pool,
                     const GuardPool::Size& size) noexcept override {
     if (checks_ == Heap::Checks::kFull && pages_ == nullptr) pool.start(size);

@@ -32,7 +32,8 @@ void* UserPages::map_aligned(std::size_t bytes, std::size_t alignment) noexcept 
   return address;
 }
 
-/// Dies unless what the user's code gave is what it was asked for, as far as that can be seen.
+/// Dies unless the memory that the user's code gave is what was requested, as far as that can be
+/// checked.
 void UserPages::expect_apt(const void* address, std::size_t bytes,
                            std::size_t alignment) const noexcept {
   const auto start = reinterpret_cast<std::uintptr_t>(address);

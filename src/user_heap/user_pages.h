@@ -10,8 +10,9 @@
 
 namespace strata {
 
-/// A page source of the user's, as the layers below ask for pages. What it cannot do is refused.
-/// \threads  as the user's calls
+/// Adapts the user's page source to the interface that the layers below use. What it cannot do is
+/// refused.
+/// \threads  as the user's source
 class UserPages final : public os::PageSource {
  public:
   UserPages(const Heap::PageSource& source, HeapNumber heap) noexcept
@@ -25,7 +26,7 @@ class UserPages final : public os::PageSource {
   bool decommit(void* address, std::size_t bytes) noexcept override;
   bool is_divisible() const noexcept override { return false; }
 
-  // How its pages are backed is its own business, where they lie, too.
+  // The source decides how its pages are backed, and where they lie.
   void advise_huge(void*, std::size_t) noexcept override {}
   void advise_small(void*, std::size_t) noexcept override {}
   std::uint64_t touch(void*) noexcept override { return 0; }
