@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kNoLimit = ~std::size_t{0};
 
-/// A path put together in place; one that does not fit is empty, and cannot be opened.
+/// A path built in place; one that does not fit is empty, and cannot be opened.
 class Path {
  public:
   Path& add(std::string_view part) noexcept {
@@ -48,7 +48,7 @@ class Path {
   bool failed_ = false;
 };
 
-/// The part of `text` up to the separator, which is taken off with it.
+/// Takes the part of `text` up to the separator, and the separator.
 std::string_view take_part(std::string_view& text, char separator) noexcept {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = start_of(text, end);
@@ -63,7 +63,7 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
   return false;
 }
 
-/// A number of bytes in a file of one line; "max" and what is no number are no limit.
+/// Reads a number of bytes from a file of one line; "max" and anything but a number is no limit.
 std::size_t read_limit(const char* path) noexcept {
   LineReader lines(path);
   std::string_view line;
@@ -87,7 +87,7 @@ struct Hierarchy {
 constexpr Hierarchy kHierarchies[] = {{"cgroup2", "", "/memory.max"},
                                       {"cgroup", "memory", "/memory.limit_in_bytes"}};
 
-/// This process's group in the hierarchy, as the kernel names it from the hierarchy's root.
+/// Finds this process's group in the hierarchy, as the kernel names it from the hierarchy's root.
 bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexcept {
   LineReader lines(Path().add(root).add("/proc/self/cgroup").c_str());
   std::string_view line;
@@ -104,7 +104,7 @@ bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexc
   return false;
 }
 
-/// Where the hierarchy is mounted, and which of its groups the mount shows as its root.
+/// Finds where the hierarchy is mounted, and which of its groups the mount shows as its root.
 bool find_mount(const char* root, const Hierarchy& hierarchy, Path& mount, Path& shown) noexcept {
   LineReader lines(Path().add(root).add("/proc/self/mountinfo").c_str());
   std::string_view line;

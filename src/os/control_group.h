@@ -9,7 +9,7 @@ namespace strata::os {
 /// The smallest memory limit of the control groups that this process is in, its own and those above
 /// it, version 2 (memory.max) or 1 (memory.limit_in_bytes); the machine's memory if none is
 /// smaller.
-/// \param root  is put in front of every path that is opened, for tests: "" is the real system.
+/// \param root  a prefix for every path that is opened, for tests: "" is the real system.
 /// \returns  Bytes; 0 if nothing can be read.
 /// \cost     some ten system calls; no allocation
 /// \source   cgroups(7), proc_pid_mountinfo(5), the kernel's

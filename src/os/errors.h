@@ -4,7 +4,7 @@
 
 namespace strata::os {
 
-/// Sets the calling thread's errno to ENOMEM or EINVAL: the C API's way to say why.
+/// Sets the calling thread's errno to ENOMEM, for the C API.
 void set_errno_no_memory() noexcept;
 void set_errno_invalid() noexcept;
 int current_errno() noexcept;
@@ -12,7 +12,7 @@ void set_errno(int error) noexcept;
 int error_no_memory() noexcept;  ///< the value of ENOMEM, for posix_memalign
 int error_invalid() noexcept;    ///< the value of EINVAL
 
-/// Keeps errno as the caller has it: what succeeds, or answers another way, must not change it.
+/// Restores the caller's errno: a call that succeeds, or reports another way, must not change it.
 class SavedErrno {
  public:
   SavedErrno() noexcept;

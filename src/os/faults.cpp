@@ -54,8 +54,8 @@ Fault fault_of(const siginfo_t& info, const ucontext_t& context) noexcept {
   return fault;
 }
 
-/// The default action, taken when the handler returns: the instruction faults again or, if somebody
-/// sent the signal, it is sent once more.
+/// Restores the default action, taken when the handler returns: the instruction faults again or, if
+/// somebody sent the signal, it is sent once more.
 void die_of(int number, const siginfo_t& info) noexcept {
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -64,7 +64,7 @@ void die_of(int number, const siginfo_t& info) noexcept {
     syscall(SYS_tgkill, system_call::process_id(), syscall(SYS_gettid), number);
 }
 
-/// As the kernel would have called the handler before, whose mask is added to ours.
+/// Calls the previous handler as the kernel would have done; its mask is added to ours.
 void pass_on(int number, siginfo_t* info, void* context) noexcept {
   if ((g_before.sa_flags & SA_SIGINFO) == 0) {
     if (g_before.sa_handler == SIG_DFL) return die_of(number, *info);

@@ -59,7 +59,7 @@ bool take_hex(std::string_view& text, std::uint64_t& value, char end) noexcept {
   return false;
 }
 
-/// The build id among the notes of one segment.
+/// Finds the build ID among the notes of one segment.
 std::size_t find_build_id(const char* notes, std::size_t size, char* out,
                           std::size_t capacity) noexcept {
   constexpr std::size_t kHeader = sizeof(ElfW(Nhdr));
@@ -133,7 +133,7 @@ bool NewFile::open(const char* path) noexcept {
   return fd_ >= 0;
 }
 
-/// Opens a file that no other process writes, and leaves its name in temporary_.
+/// Opens a file that no other process writes, and stores its name in temporary_.
 int NewFile::open_beside() noexcept {
   // relaxed: each file of this process takes another number.
   static constinit std::atomic<std::uint32_t> files{0};

@@ -8,28 +8,28 @@
 
 namespace strata::os {
 
-/// A file descriptor of a file that exists or is created, for writing at its end; negative if it
-/// cannot be opened. Closed across exec.
+/// Opens a file to append, and creates it if need be; returns a negative number if it cannot be
+/// opened. Closed across exec.
 int open_to_append(const char* path) noexcept;
-bool write_file(int file, std::string_view text) noexcept;  ///< all of it, or gives up: false
+bool write_file(int file, std::string_view text) noexcept;  ///< writes all, or gives up: false
 void close_file(int file) noexcept;
 
-/// A file that takes the place of another only when it is complete: it is written next to it, under
-/// a name of its own, and renamed. A path that leads to something else than a regular file (a
-/// device, a pipe, a symbolic link) is written to, and stays what it is.
+/// A file that replaces another only once it is complete: it is written next to it, under a
+/// temporary name, and renamed. If the path leads to something other than a regular file (a device,
+/// a pipe, a symbolic link), that is written to, and stays what it is.
 /// \threads  One at a time; several of one path do not disturb each other.
 class NewFile {
  public:
   NewFile() noexcept = default;
-  ~NewFile();  ///< what was not committed is removed
+  ~NewFile();  ///< removes what was not committed
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   bool open(const char* path) noexcept;
-  /// A failure shows in commit().
+  /// commit() reports failures.
   void write(std::string_view bytes) noexcept;
   bool commit() noexcept;
-  /// Why open() or commit() said false, in the C library's words.
+  /// Why open() or commit() returned false, in the C library's words.
   const char* reason() const noexcept;
 
  private:
@@ -52,10 +52,9 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// The next line without its end, where a 0 is instead; one that is longer than the buffer is
-  /// skipped.
+  /// The next line, with a 0 in place of its end; a line longer than the buffer is skipped.
   bool next(std::string_view& line) noexcept;
-  /// Whether the file could not be opened, or not be read to its end.
+  /// Whether the file could not be opened, or not be read to the end.
   bool has_failed() const noexcept { return has_failed_; }
 
  private:
@@ -66,15 +65,15 @@ class LineReader {
   char buffer_[4096 + 256];  // a line of /proc/self/maps with the longest path
 };
 
-/// The path of the file with what this process has mapped: /proc/self/maps, which is the first
-/// thread's and empty once that has ended by pthread_exit(), or /proc/thread-self/maps then.
+/// The path of the file that lists this process's mappings: /proc/self/maps or, since that is the
+/// first thread's and empty once it has ended by pthread_exit(), /proc/thread-self/maps.
 const char* path_of_maps() noexcept;
 
 /// What is mapped at an address.
 struct Mapping {
   enum class Kind : std::uint8_t { kUnknown, kNothing, kAnonymous, kNamed };
   Kind kind = Kind::kUnknown;  ///< kUnknown: /proc says nothing
-  char name[512] = "";         ///< kNamed: its file, or what the kernel calls it, as [stack]
+  char name[512] = "";         ///< kNamed: its file, or the kernel's name, such as [stack]
 };
 /// \cost  reads /proc/self/maps; no allocation
 void find_mapping(const void* address, Mapping& out) noexcept;
@@ -91,7 +90,7 @@ struct CodeMapping {
 /// \returns  false if it is no code, or not from a file
 bool parse_code_mapping(std::string_view line, CodeMapping& out) noexcept;
 
-/// The build id that the linker put into an ELF file, as hexadecimal digits in `out`.
+/// Reads the build ID of an ELF file, as hexadecimal digits in `out`.
 /// \returns  Their number, 0 if there is none.
 std::size_t read_build_id(const char* path, char* out, std::size_t capacity) noexcept;
 

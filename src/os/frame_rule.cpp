@@ -20,8 +20,8 @@ constexpr std::uint64_t kStackPointer = ~0u;
 constexpr std::uint64_t kReturnAddress = ~0u;
 #endif
 
-/// Bytes of a table from front to back. What goes beyond the end, or is not understood, makes it
-/// bad for good, and empty.
+/// Reads a table from front to back. Once it is read beyond its end, or not understood, it is bad
+/// for good, and empty.
 class Reader {
  public:
   Reader(const unsigned char* begin, const unsigned char* end) noexcept : at_(begin), end_(end) {}
@@ -105,7 +105,7 @@ struct Saved {
   std::int64_t offset = 0;  // from the CFA
 };
 
-/// What the table says at one place of the function.
+/// The table's row for one place of the function.
 struct Row {
   enum class Cfa : std::uint8_t { kUnknown, kRegister, kSavedWord };
   Cfa cfa = Cfa::kUnknown;
@@ -125,7 +125,7 @@ struct Row {
   }
 };
 
-/// What all functions of a compilation have in common (CIE).
+/// The common part of a compilation's functions (CIE).
 struct Common {
   std::uint64_t code_unit = 1;
   std::int64_t data_unit = 1;
@@ -134,7 +134,7 @@ struct Common {
   bool is_understood = false;
 };
 
-/// A program of the table, run up to one place.
+/// Runs a program of the table, up to one place.
 class Program {
  public:
   Program(const Common& common, std::uintptr_t function, std::uintptr_t pc) noexcept
@@ -142,7 +142,7 @@ class Program {
 
   Row row;
 
-  /// \returns  False if it holds anything that we do not understand.
+  /// \returns  False if it contains anything that we do not understand.
   bool run(Reader instructions, const Row& initial) noexcept {
     // What is said of instructions after the call is not true before it.
     while (!instructions.is_empty() && at_ < pc_) step(instructions, initial);
@@ -317,8 +317,8 @@ Common read_common(Reader& in) noexcept {
   return common;
 }
 
-/// The entry at `entry`, after its length.
-/// \returns  an empty one where the length is not 32 bits
+/// Opens the entry at `entry`, after its length.
+/// \returns  an empty one if the length is not 32 bits
 Reader open_entry(const unsigned char* entry) noexcept {
   constexpr std::uint32_t kLongFormat = 0xffffffff;
   std::uint32_t bytes;
@@ -327,8 +327,8 @@ Reader open_entry(const unsigned char* entry) noexcept {
   return {begin, bytes == kLongFormat ? begin : begin + bytes};
 }
 
-/// An offset in words.
-/// \returns  false if it is none, or not in range
+/// Converts an offset to words.
+/// \returns  false if it is no multiple, or out of range
 bool to_words(std::int64_t bytes, std::int16_t& words) noexcept {
   constexpr std::int64_t kWord = sizeof(std::uintptr_t);
   if (bytes % kWord != 0 || bytes / kWord > INT16_MAX || bytes / kWord < INT16_MIN) return false;

@@ -4,18 +4,18 @@
 
 namespace strata::os {
 
-/// How to get from a frame that is in a call to the frame of its caller, in one word.
+/// How to get from a frame that is in a call to its caller's frame, in one word.
 ///
-/// A frame is known by three registers: where it goes on (pc), the stack pointer as its callee
+/// A frame is given by three registers: its return address (pc), the stack pointer as its callee
 /// found it before the call (sp), and the frame pointer's register (fp), with any content. The
 /// canonical frame address (CFA) is the caller's sp:
 ///   kFromStack    CFA = sp + cfa_words
 ///   kFromFrame    CFA = fp + cfa_words          code with a frame pointer, alloca
 ///   kFromSaved    CFA = word at fp + cfa_words  a main() that aligns its stack
-/// The caller's pc is the word at CFA + return_words, its fp the one at CFA + frame_words, or what
-/// it was if frame_words is 0.
+/// The caller's pc is the word at CFA + return_words; its fp is the one at CFA + frame_words, or
+/// unchanged if frame_words is 0.
 ///   kOutermost    there is no caller
-///   kUnknown      there is none of these rules: signal frames, code without unwind tables
+///   kUnknown      none of these rules: signal frames, code without unwind tables
 struct alignas(std::uint64_t) FrameRule {
   enum class Kind : std::uint8_t { kUnknown, kOutermost, kFromStack, kFromFrame, kFromSaved };
 
@@ -27,10 +27,10 @@ struct alignas(std::uint64_t) FrameRule {
 };
 static_assert(sizeof(FrameRule) == 8, "a rule is one word, read at once");
 
-/// The rule that a function's unwind table (.eh_frame) has for one place in it, the same that an
-/// unwinder follows; kUnknown where that is not one of ours.
+/// Reads the rule that a function's unwind table (.eh_frame) has for one place in it, the one that
+/// an unwinder follows; kUnknown if it is not one of ours.
 /// \param entry     the function's entry (FDE), as _Unwind_Find_FDE returns it
-/// \param function  where the function begins
+/// \param function  the start of the function
 /// \param pc        a return address in it
 /// \source  DWARF 5, 6.4; Linux Standard Base, "Exception Frames"
 FrameRule read_frame_rule(const void* entry, std::uintptr_t function, std::uintptr_t pc) noexcept;

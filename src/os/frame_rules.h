@@ -8,12 +8,11 @@
 
 namespace strata::os {
 
-/// The rules of the return addresses that stacks were walked through lately.
+/// A cache of the rules for return addresses that stacks were walked through lately.
 ///
-/// A rule is true as long as the code at its address is: with each goes a fingerprint of the code
-/// before the return address. Where that has changed (a library went, another came) the rule is
-/// forgotten when it is asked for.
-/// Always: a rule that is found is the one that was noted for this pc, with the code as it is.
+/// A rule holds as long as the code at its address: each has a fingerprint of the code before the
+/// return address. If that has changed (a library went, another came) a lookup drops the rule.
+/// Always: find() returns the rule noted for this pc, with the code as it is.
 /// \threads  Any number at once, without waiting: each entry has a version, odd while it is
 ///           written; a reader that sees it odd, or changed when all is read, finds nothing, and a
 ///           writer notes nothing. Values are stored with release and loaded with acquire, so that
@@ -33,7 +32,7 @@ class FrameRules {
 
  private:
   // Chosen: a large program samples from some thousand call sites with their callers; 256 KiB of
-  // zeros, touched where they are used.
+  // zeros, touched as they are used.
   static constexpr std::size_t kSets = 4096;
   static constexpr std::size_t kWays = 2;
 

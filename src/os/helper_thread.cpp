@@ -27,7 +27,7 @@ constexpr std::size_t kSmallStackBytes = std::size_t{256} << 10;
 // beginning until before its end. relaxed: a lock of the kernel's orders them with its number.
 constinit std::atomic<std::uint32_t> g_begun{0};
 constinit std::atomic<std::uint32_t> g_ended{0};
-// What wait_for_change() sleeps on: it changes with each reason to wake up.
+// wait_for_change() sleeps on this: it changes with each reason to wake up.
 constinit std::atomic<std::uint32_t> g_wakes{0};
 // relaxed, both: hints. wake_all() publishes the first.
 constinit std::atomic<bool> g_has_first_ended{false};
@@ -39,11 +39,11 @@ constinit std::atomic<pthread_t> g_first{};
 
 enum class Left { kOnlyHelpers, kOthers, kUnknown };
 
-/// Who is left of the process, once its first thread has ended: the kernel keeps that until all
-/// have, and counts it.
+/// Who is left of the process, once its first thread has ended: the kernel keeps that thread until
+/// all have ended, and counts it.
 ///
-/// Its number is of a moment between two looks at ours. If no body began between them, at least as
-/// many helpers lived at that moment as run at the second look.
+/// The kernel's number is of a moment between two reads of ours. If no body began between them, at
+/// least as many helpers lived at that moment as run at the second read.
 Left who_is_left() noexcept {
   const std::uint32_t begun = g_begun.load(std::memory_order_relaxed);
   constexpr const char* kStatus = "/proc/self/status";
@@ -68,7 +68,8 @@ Left who_is_left() noexcept {
   return is_there ? Left::kOthers : Left::kUnknown;
 }
 
-/// With the usual stack, since exit handlers may run on it, or a small one where that has no room.
+/// Creates a thread with the usual stack, since exit handlers may run on it, or a small one if
+/// there is no room for that.
 bool create(pthread_t& thread, void* (*body)(void*), void* argument) noexcept {
   if (pthread_create(&thread, nullptr, body, argument) == 0) return true;
   pthread_attr_t attributes;
@@ -79,8 +80,8 @@ bool create(pthread_t& thread, void* (*body)(void*), void* argument) noexcept {
   return is_created;
 }
 
-/// A thread inherits from the one that starts it, which may be any of the program's: one that runs
-/// in real time, only when nothing else does, or alone on a processor. Where the system refuses, it
+/// Sheds the inherited scheduling. The creator may be any of the program's threads: one that runs
+/// in real time, only when nothing else does, or alone on a processor. If the system refuses, it
 /// stays so.
 void run_in_the_background() noexcept {
   // A filter may end the process for a call that few programs make.

@@ -11,8 +11,8 @@ namespace {
 
 using system_call::Signals;
 
-/// While it lives this thread gets none of the signals that a write may bring: the one of a write
-/// of ours is taken back, one that was waiting before waits on.
+/// While it lives, this thread gets none of the signals that a write may raise: one raised by our
+/// write is taken back, one that was pending stays pending.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept
@@ -22,7 +22,7 @@ class SignalsHeld {
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
-  /// The one that came with this error, if one did.
+  /// Takes back the signal that came with this error, if one did.
   void take_back(int error) const noexcept {
     const Signals came = (error == EPIPE ? kPipe : error == EFBIG ? kSize : 0) & ~pending_;
     const timespec at_once{};

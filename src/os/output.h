@@ -5,8 +5,8 @@
 namespace strata::os {
 
 /// Writes all of a text to an open file. A pipe without a reader and a file at its limit are errors
-/// here, and no SIGPIPE or SIGXFSZ: what we have to say is not worth the program's life. Where
-/// writes do not wait, this does, until the reader takes nothing for so long.
+/// here, without SIGPIPE or SIGXFSZ: our message is not worth the program's life. If writes do not
+/// block, this does, until the reader has taken nothing for so long.
 /// \returns  0, or the error; errno is not kept
 /// \threads  Not cancelled. Any number at once, signal handlers included.
 int write_all(int file, std::string_view text, int patience_ms = 1000) noexcept;

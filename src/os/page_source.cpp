@@ -25,11 +25,12 @@ namespace {
 
 constexpr int kProtection = PROT_READ | PROT_WRITE;
 constexpr int kCountedFlags = MAP_PRIVATE | MAP_ANONYMOUS;
-// Addresses that come into use page by page: their length says nothing about the memory they take.
+// Flags of addresses that come into use page by page: their length says nothing about the memory
+// they take.
 constexpr int kFlags = kCountedFlags | MAP_NORESERVE;
 
-/// Maps a range that has this access, with an OS page more on both sides.
-/// \returns  The range between these two.
+/// Maps a range with this access, between two more OS pages.
+/// \returns  The range between the two.
 void* map_with_edges(std::size_t bytes, int protection) noexcept {
   const std::size_t page = page_bytes();
   if (bytes > SIZE_MAX - 2 * page) return nullptr;
@@ -46,7 +47,7 @@ static_assert(sizeof(PageRange) == sizeof(iovec) &&
 /// relaxed: a thread that does not know yet finds out.
 constinit std::atomic<bool> g_decommits_at_once{!system_call::kIsFollowed};
 
-/// \returns  how many ranges went back by one call, from the first on
+/// \returns  how many ranges, from the first on, went back by one call
 std::size_t decommit_at_once(const PageRange* ranges, std::size_t count) noexcept {
   constexpr std::size_t kMostAtOnce = 1024;  // UIO_MAXIOV
   count = std::min(count, kMostAtOnce);
@@ -60,7 +61,7 @@ std::size_t decommit_at_once(const PageRange* ranges, std::size_t count) noexcep
 
 }  // namespace
 
-// It has nothing but its table of functions, which the loader makes read-only.
+// It contains only its table of functions, which the loader makes read-only.
 [[gnu::section(".data.rel.ro.pages")]] constinit KernelPages detail::g_kernel_pages;
 
 std::size_t page_bytes() noexcept {

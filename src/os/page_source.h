@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// \file  Everything the allocators ask of the kernel about memory, as one small contract.
+/// \file  Everything that the allocators ask of the kernel about memory, as one small contract.
 
 namespace strata::os {
 
@@ -43,24 +43,23 @@ bool commit(void* address, std::size_t bytes) noexcept;
 bool protect(void* address, std::size_t bytes) noexcept;
 }  // namespace kernel
 
-/// How many bytes of the whole pages in a mapped range occupy RAM; all of them where the kernel
-/// does not say.
+/// How many bytes of the whole pages in a mapped range occupy RAM; all of them if the kernel does
+/// not say.
 /// \cost  One system call for each 4096 pages.
 std::size_t resident_bytes_in(const void* address, std::size_t bytes) noexcept;
 
-/// Whether three quarters of a mapped range occupy RAM. True where the kernel does not say, and
-/// where a filter decides which system calls are made.
+/// Whether three quarters of a mapped range occupy RAM. True if the kernel does not say, and behind
+/// a filter of system calls.
 /// \cost  a system call, and one for each 4096 pages
 bool is_mostly_touched(const void* address, std::size_t bytes) noexcept;
 
 /// Whether less than a sixteenth of a mapped range occupies RAM, and not the page in its middle.
-/// False where the kernel does not say, where a filter decides which system calls are made, and for
-/// ranges beyond 64 MiB.
-/// \cost  up to six system calls, for a range in use two
+/// False if the kernel does not say, behind a filter of system calls, and for ranges beyond 64 MiB.
+/// \cost  up to six system calls; two for a range in use
 bool is_hardly_touched(const void* address, std::size_t bytes) noexcept;
 
-/// Where pages come from. The base class asks the kernel; a test derives from it to count, to
-/// refuse the n-th call, or to hand out memory of its own.
+/// The source of pages. The base class asks the kernel; a test derives from it to count, to refuse
+/// the n-th call, or to hand out memory of its own.
 ///
 /// For all functions: `address` and `bytes` are multiples of page_bytes(), bytes > 0, and the range
 /// lies inside memory that this source mapped. Out of memory is an answer (nullptr or false), never
@@ -76,12 +75,12 @@ class PageSource {
   PageSource(const PageSource&) = delete;
   PageSource& operator=(const PageSource&) = delete;
 
-  /// Maps readable and writable zero pages; memory is used only as it is touched.
+  /// Maps readable and writable zero pages, which take memory only as they are touched.
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* map(std::size_t bytes) noexcept { return kernel::map(bytes); }
 
-  /// Maps as map() does, between two inaccessible pages: an overflow into the range, or out of it,
-  /// is a fault. The two pages hold no memory, and `bytes` does not count them.
+  /// Maps as map() does, between two inaccessible pages, so that an overflow into the range, or out
+  /// of it, is a fault. The two pages hold no memory, and `bytes` does not count them.
   /// \returns  The range, or nullptr if the kernel refuses.
   /// \cost  Two system calls.
   virtual void* map_apart(std::size_t bytes) noexcept { return kernel::map_apart(bytes); }
@@ -103,13 +102,13 @@ class PageSource {
     return map_and_trim(bytes, alignment, Use::kByParts);
   }
 
-  /// The same for a block that the program may use all of: the kernel itself refuses one that is
+  /// The same for a block that the program may use entirely: the kernel itself refuses one that is
   /// longer than RAM and swap, unless it is told to promise everything.
   virtual void* map_block(std::size_t bytes, std::size_t alignment) noexcept {
     return map_aligned(bytes, alignment);
   }
 
-  /// Releases the range; anything may be mapped at its addresses from then on.
+  /// Unmaps the range; anything may be mapped at its addresses from then on.
   /// \returns  False if the kernel has no mapping left to describe the hole: then the range is only
   ///           decommitted, and its addresses are still ours, or lost.
   virtual bool unmap(void* address, std::size_t bytes) noexcept {
@@ -123,11 +122,11 @@ class PageSource {
     return kernel::decommit(address, bytes);
   }
 
-  /// The same for several ranges. Of those that the kernel refuses `bytes` is 0 afterwards; the
-  /// others go back all the same.
-  /// \cost  As many system calls. KernelPages needs one for all where the kernel can do that (Linux
-  ///        6.18 can). Then other processors forget the addresses together, too, which takes most
-  ///        of the time in a process with several threads.
+  /// The same for several ranges. Sets `bytes` of those that the kernel refuses to 0; the others go
+  /// back all the same.
+  /// \cost  As many system calls. KernelPages needs one for all if the kernel can do that (Linux
+  ///        6.18 can). Then other processors flush the addresses together, too, which takes most of
+  ///        the time in a process with several threads.
   virtual void decommit_each(PageRange* ranges, std::size_t count) noexcept {
     for (PageRange* range = ranges; range != ranges + count; ++range) {
       if (!decommit(range->address, range->bytes)) range->bytes = 0;
@@ -145,17 +144,16 @@ class PageSource {
   }
 
   /// Touches a page for the first time: writes a zero to this address, where one is.
-  /// \returns  Nanoseconds of processor time that the kernel's page fault took.
-  /// \cost  Two system calls, to look at the clock.
+  /// \returns  Nanoseconds of CPU time that the kernel's page fault took.
+  /// \cost  Two system calls, to read the clock.
   virtual std::uint64_t touch(void* address) noexcept { return kernel::touch(address); }
 
-  /// As os::is_mostly_touched().
   virtual bool is_mostly_touched(const void* address, std::size_t bytes) noexcept {
     return os::is_mostly_touched(address, bytes);
   }
 
-  /// Resizes a mapping and keeps its contents; a new tail is zero. One that grows moves if it must,
-  /// one that shrinks stays where it is.
+  /// Resizes a mapping and keeps its contents; a new tail is zero. A growing mapping moves if it
+  /// must, a shrinking one stays in place.
   /// \returns  The new address, or nullptr with the old mapping untouched.
   virtual void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
     return kernel::remap(address, old_bytes, new_bytes);
@@ -165,12 +163,12 @@ class PageSource {
   /// \returns  The range, or nullptr if the kernel refuses.
   virtual void* reserve(std::size_t bytes) noexcept { return kernel::reserve(bytes); }
 
-  /// The same, but it can be read, as zero, and so can the two pages beside it, which nobody can
-  /// write: an overflow into the range is a fault. Neither counts where the kernel commits itself
-  /// to all that could be written (vm.overcommit_memory=2, RLIMIT_DATA). One of 1 GiB or more is in
-  /// no core file, whatever becomes of it.
+  /// The same, but the range is readable, as zeros, and so are the two pages beside it, which are
+  /// never writable: an overflow into the range is a fault. Neither counts where the kernel
+  /// accounts for all writable memory (vm.overcommit_memory=2, RLIMIT_DATA). A range of 1 GiB or
+  /// more is in no core file, whatever becomes of it.
   /// \returns  The range, or nullptr if the kernel refuses.
-  /// \cost     One system call, for one of 1 GiB or more two.
+  /// \cost     One system call; two for 1 GiB or more.
   virtual void* reserve_readable(std::size_t bytes) noexcept {
     return kernel::reserve_readable(bytes);
   }
@@ -187,8 +185,8 @@ class PageSource {
     return kernel::protect(address, bytes);
   }
 
-  /// Whether unmap() takes parts of what one call mapped, and neighbours at once. Otherwise it
-  /// takes what map() or map_aligned() gave, as a whole.
+  /// Whether unmap() accepts parts of one call's mapping, and neighbours at once. Otherwise it
+  /// takes a range of map() or map_aligned() as a whole.
   /// \cost  no system call
   virtual bool is_divisible() const noexcept { return true; }
 
@@ -219,7 +217,7 @@ namespace detail {
 extern constinit KernelPages g_kernel_pages;
 }
 
-/// The one source that lives as long as the process.
+/// The kernel's source, which lives as long as the process.
 constexpr PageSource& kernel_pages() noexcept { return detail::g_kernel_pages; }
 
 }  // namespace strata::os

@@ -11,8 +11,8 @@
 namespace strata::os {
 namespace {
 
-/// A fault's signal as a rule comes again when its handler returns, without an end. Two are the C
-/// library's.
+/// Whether a signal can be handled. A fault's signal usually comes again when its handler returns,
+/// without end. Two are the C library's.
 bool is_usable(int signal) noexcept {
   switch (signal) {
     case SIGSEGV:

@@ -16,7 +16,7 @@ namespace strata::os {
 
 namespace {
 
-/// The resident set that a file says, in OS pages; 0 if unreadable.
+/// The resident set in a statm file, in OS pages; 0 if unreadable.
 std::size_t resident_pages(const char* statm) noexcept {
   std::size_t pages = 0;
   const int fd = system_call::open(statm, O_RDONLY | O_CLOEXEC);

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-/// \file  What of the machine this process has, and may have.
+/// \file  The resources that this process has, and its limits.
 
 namespace strata::os {
 
@@ -14,12 +14,12 @@ std::size_t resident_bytes() noexcept;
 /// \cost  one system call.
 unsigned processor_count() noexcept;
 
-/// The most address space this process may have (RLIMIT_AS); SIZE_MAX if that is not limited.
+/// This process's limit of address space (RLIMIT_AS); SIZE_MAX if there is none.
 /// \cost  one system call.
 std::size_t address_space_limit_bytes() noexcept;
 
-/// Of bytes that the kernel has refused to map: whether it would do so whatever this process gave
-/// back to it, since they are more than RAM and swap together, than RLIMIT_AS, or than there are
+/// After the kernel refused to map so many bytes: whether it would refuse whatever this process
+/// gave back, since they are more than RAM and swap together, than RLIMIT_AS, or than there are
 /// addresses. (A kernel that always overcommits maps more than there is; it is asked first.)
 /// \cost  three system calls.
 bool is_beyond_machine(std::size_t bytes) noexcept;

@@ -8,20 +8,20 @@
 namespace strata::os {
 namespace {
 
-// Chosen: above what programs count on being theirs, below what select() can name: a table of so
+// Chosen: above the numbers that programs count on, below what select() can name: a table of so
 // many descriptors costs the kernel 8 KiB.
 constexpr rlim_t kHighest = 1024;
 constexpr rlim_t kSpare = 16;
 
 /// The kept descriptor, -1 if there is none.
 int g_kept = -1;
-/// What standard error was at the start, if g_has_noted.
+/// The file of standard error at the start, if g_has_noted.
 bool g_has_noted = false;
 dev_t g_device;
 ino_t g_inode;
 
-/// A number from which to look for a free one; -1 where there are few, which the program may count
-/// on being its own.
+/// The number from which to look for a free one; -1 if there are so few that the program may count
+/// on them.
 int first_number() noexcept {
   rlimit limit;
   if (system_call::read_limit(RLIMIT_NOFILE, limit) != 0) return -1;
@@ -38,7 +38,7 @@ bool is_kept() noexcept {
   return g_kept >= 0 && system_call::look_at(g_kept, now) == 0 && is_as_noted(now);
 }
 
-/// Whether text that is not the program's would be among its data there.
+/// Whether text of ours would be among the program's data there.
 bool is_for_data(const struct stat& now) noexcept {
   return (S_ISREG(now.st_mode) || S_ISBLK(now.st_mode)) &&
          (system_call::control(STDERR_FILENO, F_GETFL) & O_APPEND) == 0;

@@ -6,10 +6,9 @@
 
 namespace strata::os {
 
-// In place of substr() and starts_with(). What these throw is in the C++ library, which programs in
-// C do not have, and without optimisation the call stays.
+// In place of substr() and starts_with(): their exceptions are in the C++ library, which programs
+// in C do not have, and without optimisation the call stays.
 
-/// The first `bytes` bytes of the text, or all of it.
 constexpr std::string_view start_of(std::string_view text, std::size_t bytes) noexcept {
   return {text.data(), std::min(bytes, text.size())};
 }

@@ -12,7 +12,7 @@ extern "C" {
 namespace strata::os {
 namespace {
 
-// How often this holds the lock, which guards it: a signal handler may fork in between.
+// How many times this holds the lock, which guards the count: a signal handler may fork in between.
 unsigned g_holds = 0;
 
 }  // namespace

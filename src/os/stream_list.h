@@ -6,7 +6,7 @@
 
 namespace strata::os {
 
-/// What fork() does before it copies the process: takes the lock, unless the process has one
+/// Does what fork() does before it copies the process: takes the lock, unless the process has one
 /// thread or the C library does not offer it (musl). fork() takes it once more by itself.
 /// \threads  one fork at a time gets through
 void hold_stream_list() noexcept;

@@ -14,7 +14,7 @@
 
 extern "C" {
 [[gnu::weak]] void __asan_init();
-// The linker's: where the file that this code is part of begins, and where its code ends.
+// The linker's symbols: where the file with this code begins, and where its code ends.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char etext[];
 }
@@ -25,8 +25,8 @@ namespace {
 bool is_here(const char* address) noexcept { return address >= __ehdr_start && address < etext; }
 
 #ifdef __GLIBC__
-/// What /proc says of the program's file.
-/// \returns  false where it says nothing, or that the file is gone
+/// Reads the path of the program's file from /proc.
+/// \returns  false if it says nothing, or that the file is gone
 bool read_program_file(char* path, std::size_t capacity) noexcept {
   const ssize_t size = readlinkat(AT_FDCWD, "/proc/self/exe", path, capacity);
   if (size <= 0 || static_cast<std::size_t>(size) == capacity) return false;
@@ -34,8 +34,8 @@ bool read_program_file(char* path, std::size_t capacity) noexcept {
   return !std::string_view(path).ends_with(" (deleted)");
 }
 
-/// The program's own file, or what else it is known by: where /proc does not tell, and where the
-/// process was begun by the loader's name, whose file /proc has then.
+/// The program's own file; or `otherwise`, if /proc does not tell, or if the process was started
+/// through the loader, whose file /proc has then.
 const char* program_file(const char* otherwise) noexcept {
   enum class State : char { kUnread, kReading, kRead, kUnknown };
   static constinit char path[4096] = {};
@@ -51,8 +51,9 @@ const char* program_file(const char* otherwise) noexcept {
   return seen == State::kRead ? path : otherwise;
 }
 
-/// The loader knows the program only by argv[0], which a daemon overwrites with its title. And it
-/// says where a file begins, which is what addresses count from only if they are not fixed.
+/// Finds an address's file. The loader knows the program only by argv[0], which a daemon overwrites
+/// with its title. And it gives the start of a file, which addresses count from only if they are
+/// not fixed.
 bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
   link_map* file = nullptr;
   if (dladdr1(address, &info, reinterpret_cast<void**>(&file), RTLD_DL_LINKMAP) == 0) return false;

@@ -8,7 +8,7 @@ namespace strata::os {
 
 struct CodePlace {
   const char* module;     ///< the file that was loaded
-  std::uintptr_t offset;  ///< an address of the file's; as `addr2line -e module` takes it
+  std::uintptr_t offset;  ///< its address in the file, as for `addr2line -e module`
   const char*
       function;  ///< its name in the dynamic symbol table, as the linker sees it; or nullptr
   std::uintptr_t function_offset;
@@ -18,8 +18,8 @@ struct CodePlace {
 /// \threads  Any; not async-signal-safe: it may wait for a dlopen of another thread.
 bool find_code(const void* address, CodePlace& out) noexcept;
 
-/// Whether the process has AddressSanitizer's runtime, whose shadow lies at low addresses from its
-/// start on, which may be after ours. It ends the process where it finds anything there.
+/// Whether the process has AddressSanitizer's runtime. Its shadow lies at low addresses from its
+/// start on, which may be after ours, and it ends the process if it finds anything there.
 bool has_shadow_at_low_addresses() noexcept;
 
 /// Whether this code is part of the program itself, not of a library: then it has no range of
@@ -34,20 +34,20 @@ bool is_malloc_of_another_file() noexcept;
 /// is none. May allocate through the process's malloc.
 void* find_function(const char* name) noexcept;
 
-/// The same of a library that is loaded, or of one that it needs, whoever loaded it. It stays from
-/// then on.
+/// The same in a library that is loaded, or in one that it needs, whoever loaded it. The library
+/// stays loaded from then on.
 void* find_function_of(const char* library, const char* name) noexcept;
 
-/// This code's file stays loaded from now on, whatever a dlclose says. May allocate, and waits for
-/// a dlopen of another thread.
+/// Keeps this code's file loaded, whatever a dlclose says. May allocate, and waits for a dlopen of
+/// another thread.
 void stay_loaded() noexcept;
 
 /// dlopen.
 using OpenLibrary = void* (*)(const char* file, int flags);
-/// The dlopen that a program would call without ours; nullptr if there is none.
+/// The dlopen that the program would call without ours; nullptr if there is none.
 OpenLibrary next_open_library() noexcept;
 /// dlopen's flags without RTLD_DEEPBIND, which makes a library prefer its own symbols and those of
-/// what it needs, the C library included, to those of libraries that were there before.
+/// its dependencies, including the C library, to those of libraries loaded before.
 int without_deep_binding(int flags) noexcept;
 
 /// What pthread_atfork calls in glibc.

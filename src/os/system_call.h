@@ -18,15 +18,15 @@
 #include <cstddef>
 #include <cstdint>
 
-/// \file  System calls, for this layer alone, that do without a function of the C library. Every
-/// function of another file that a library names is looked up when a program starts, called or not:
-/// some 700 instructions each. And a thread cannot be cancelled in one of these, so no call of the
-/// malloc ends half done, nor does its last sentence.
+/// \file  System calls without a function of the C library, for this layer alone. Every function of
+///        another file that a library names is looked up when a program starts, called or not: some
+///        700 instructions each. And these calls are no cancellation points, so no call of the
+///        malloc ends half done, nor does its last sentence.
 /// \returns  as the C library's functions do, errno included
 
 namespace strata::os::system_call {
 
-/// A sanitizer follows what memory and signals do by the C library's functions.
+/// A sanitizer follows memory and signals through the C library's functions.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsFollowed = true;
 #else
@@ -69,7 +69,7 @@ inline ssize_t advise_each(const iovec* ranges, std::size_t count, int advice) n
   return syscall(kProcessMadvise, kThisThread, ranges, count, long{advice}, 0L);
 }
 /// Whether a filter decides which system calls this thread may make: it may end the process for one
-/// that it does not know. For this one, too, which nearly all know (docs/operations.md).
+/// that it does not know. Even for this one, which nearly all know (docs/operations.md).
 inline bool are_filtered() noexcept {
   return syscall(SYS_prctl, PR_GET_SECCOMP, 0L, 0L, 0L, 0L) != 0;
 }
@@ -90,7 +90,7 @@ inline ssize_t write(int file, const void* data, std::size_t bytes) noexcept {
 inline int control(int file, int command, long argument = 0) noexcept {
   return static_cast<int>(syscall(SYS_fcntl, file, command, argument));
 }
-/// What is at the path itself, not where a symbolic link leads.
+/// The file at the path itself; does not follow a symbolic link.
 inline int look_at(const char* path, struct stat& out) noexcept {
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, &out, AT_SYMLINK_NOFOLLOW));
 }
@@ -103,7 +103,8 @@ inline int rename(const char* from, const char* to) noexcept {
 inline int remove(const char* path) noexcept {
   return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }
-/// The C library's function may be another file's, which has a time of its own, and allocates.
+/// Reads a clock. The C library's function may be another file's, which has a time of its own, and
+/// allocates.
 inline int read_clock(int clock, timespec& out) noexcept {
   return static_cast<int>(syscall(SYS_clock_gettime, clock, &out));
 }
@@ -112,7 +113,7 @@ inline int process_id() noexcept { return static_cast<int>(syscall(SYS_getpid));
 /// The processors that a thread may run on, a bit for each. Room for 8192, the most that Linux can
 /// be built for.
 struct Processors {
-  long bytes = 0;  ///< that are known; not positive where the system said nothing
+  long bytes = 0;  ///< valid bytes; not positive if the system said nothing
   unsigned long words[8192 / (8 * sizeof(unsigned long))];
 
   unsigned count() const noexcept {
@@ -126,7 +127,7 @@ struct Processors {
 inline void processors_of(int thread, Processors& out) noexcept {
   out.bytes = syscall(SYS_sched_getaffinity, thread, sizeof out.words, out.words);
 }
-/// The calling thread runs on these from now on.
+/// Restricts the calling thread to these.
 inline void run_on(const Processors& processors) noexcept {
   syscall(SYS_sched_setaffinity, 0, processors.bytes, processors.words);
 }
@@ -144,7 +145,7 @@ inline constexpr Signals kAllSignals = ~(only(32) | only(33));
 inline constexpr Signals kAllSignals = ~(only(32) | only(33) | only(34));
 #endif
 
-/// Whether a file takes bytes within this time, in which no signal is handled.
+/// Whether a file accepts bytes within this time, during which no signal is handled.
 inline bool wait_until_writable(int file, int milliseconds) noexcept {
   pollfd asked{file, POLLOUT, 0};
   timespec most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
@@ -152,7 +153,7 @@ inline bool wait_until_writable(int file, int milliseconds) noexcept {
 }
 
 /// \param how  SIG_BLOCK, SIG_UNBLOCK or SIG_SETMASK
-/// \returns    what this thread blocked before
+/// \returns    the signals that this thread blocked before
 inline Signals block_signals(int how, Signals signals) noexcept {
   Signals before = 0;
   syscall(SYS_rt_sigprocmask, how, &signals, &before, sizeof signals);

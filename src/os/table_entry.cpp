@@ -32,7 +32,7 @@ struct IndexLine {
   std::int32_t entry;
 };
 
-/// The beginning of an entry whose addresses are 4 bytes long.
+/// The start of an entry whose addresses are 4 bytes long.
 struct EntryStart {
   std::uint32_t length;
   std::uint32_t to_common;

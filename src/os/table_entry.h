@@ -5,7 +5,7 @@
 
 namespace strata::os {
 
-/// A function's entry (FDE) in the unwind table of the file that it is in, and where it begins.
+/// A function's entry (FDE) in the unwind table of its file, and where the function begins.
 struct TableEntry {
   const void* entry = nullptr;
   std::uintptr_t function = 0;
@@ -19,15 +19,15 @@ bool can_find_table_entries() noexcept;
 /// \threads  as find_table_entry()
 const void* find_file(const void* address) noexcept;
 
-/// How far it goes from there; 0 if there is none. As find_file().
+/// The length of that file from there; 0 if there is none. As find_file().
 std::size_t find_file_bytes(const void* address) noexcept;
 
-/// The entry of the function that contains an instruction, found by the loader's list of files and
+/// Finds the entry of the function that contains an instruction, by the loader's list of files and
 /// the file's own index: no unwinder is needed, and none is loaded.
-/// \returns  No entry for code without a table, and where the index is of another kind than all
-///           linkers make today.
+/// \returns  No entry for code without a table, or if the index is of a kind that no linker makes
+///           today.
 /// \pre      the code stays loaded meanwhile
-/// \threads  Any; takes no lock, also in handlers of signals.
+/// \threads  Any, even in signal handlers; takes no lock.
 /// \source   Linux Standard Base, "Exception Frames" and ".eh_frame_hdr"
 TableEntry find_table_entry(std::uintptr_t instruction) noexcept;
 

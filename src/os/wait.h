@@ -16,20 +16,20 @@ inline void relax_processor() noexcept {
 #endif
 }
 
-/// What the functions below take for it.
+/// The word in the form that the functions below take.
 inline const std::uint32_t* futex_word(const std::atomic<std::uint32_t>& word) noexcept {
   return reinterpret_cast<const std::uint32_t*>(&word);
 }
 
-/// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever).
-/// Returns early without reason at times: callers loop. All three leave errno as it was.
+/// Sleeps while *word == expected, until woken, or until timeout_ns passes (0 waits for ever). May
+/// return early: callers loop. All three leave errno unchanged.
 void wait_on(const std::uint32_t* word, std::uint32_t expected,
              std::uint64_t timeout_ns = 0) noexcept;
 void wake_one(const std::uint32_t* word) noexcept;
 void wake_all(const std::uint32_t* word) noexcept;
 
-/// Whether *word == expected, as the kernel reads it: false, and no fault, where nothing can be
-/// read. True, too, where the kernel does not say. Leaves errno as it was.
+/// Whether *word == expected, as the kernel reads it: false, without a fault, if it is unreadable.
+/// True if the kernel does not say. Leaves errno unchanged.
 /// \cost  one system call
 bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept;
 
