@@ -50,7 +50,7 @@ void ArenaHeap::die_of_not_live(const void* block) noexcept {
 
 // --- arenas and their blocks --------------------------------------------------------------------
 
-/// Of a block that was just carved; passes it on.
+/// Counts a block that was just carved, and returns it.
 void* ArenaHeap::count_out(HeapArena& arena, void* block) noexcept {
   if (block == nullptr) return nullptr;
   const std::size_t bytes = block_bytes(BlockTag::of(block)->load_size() >> 1);
@@ -225,11 +225,11 @@ void ArenaHeap::sweep(HeapArena& arena, std::uint32_t first_bin,
   arena.reached_bytes = std::max(detail::round_up(used, kHugePage), kHugePage);
 }
 
-/// A block ends so many bytes from the arena's begin, near what was reached, or beyond it. Where
-/// shared arenas hold so much that a huge page more is little, they grow by huge pages: a page
-/// fault for each 4 KiB costs more than all that allocators do. Ahead of the blocks, for one touch
-/// decides about the whole page. What one large block takes at once is left as it is; it may be a
-/// reserve.
+/// Called when a block ends so many bytes from the arena's start, near what was reached, or beyond
+/// it. Where shared arenas hold so much that one more huge page is little, they grow by huge pages:
+/// a page fault for each 4 KiB costs more than everything an allocator does. Grows ahead of the
+/// blocks, since one touch decides about the whole page. What one large block takes at once is left
+/// as it is; it may be a reserve.
 void ArenaHeap::reach(HeapArena& arena, std::size_t bytes) noexcept {
   const std::size_t start = arena.reached_bytes;
   const std::size_t reached = detail::round_up(bytes + kHugeAhead, kHugePage);
@@ -242,7 +242,7 @@ void ArenaHeap::reach(HeapArena& arena, std::size_t bytes) noexcept {
   arena.has_huge_pages = true;
 }
 
-/// No block of the arena is in use, cached or travelling.
+/// Releases an arena of which no block is in use, cached or travelling.
 void ArenaHeap::release(HeapArena* arena) noexcept {
   held_bytes_ -= arena->bytes;
   instance_.unmap_arena(*arena);

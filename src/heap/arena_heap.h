@@ -23,13 +23,13 @@ struct HeapArena {
   HeapArena(ArenaHeap& owner, std::size_t size) noexcept : heap(owner), bytes(size) {
     blocks.adopt_region(this + 1, size - sizeof(HeapArena));
   }
-  /// What is unmapped is no region for another heap: its tags stay as they are.
+  /// An unmapped region goes to no other heap: its tags stay as they are.
   ~HeapArena() { blocks.end_ = 1; }
 
   ArenaHeap& heap;
   std::size_t bytes;
   HeapArena* next = nullptr;  // of the same heap, the next younger one; guarded by its lock
-  /// A request of this size was refused, and nothing was freed since; guarded by the lock.
+  /// The size of a request that was refused, with nothing freed since; guarded by the lock.
   std::size_t refused_bytes = SIZE_MAX;
   std::size_t reached_bytes = kHugePage;  // no block has reached beyond it; guarded by the lock
   bool has_huge_pages = false;            // guarded by the lock
@@ -79,11 +79,12 @@ struct FreedBlock {
   [[noreturn]] void die() const noexcept;
 };
 
-/// Arenas behind one lock, and the list in which blocks that were freed without it come back. With
-/// a budget for each thread a thread has one of its own; otherwise all threads share a few.
+/// Arenas behind one lock, and the list for blocks that are freed without it. If each thread has a
+/// budget, each has an ArenaHeap of its own; otherwise all threads share a few. HeapInstance owns
+/// them.
 ///
-/// A block is of its heap from the moment it is carved to its return, whichever thread holds it in
-/// between; what its tag says (live, cached, travelling) is changed only by its holder.
+/// A block belongs to its heap from when it is carved until it is returned, whichever thread holds
+/// it in between. Only its holder changes what its tag says (live, cached, travelling).
 class alignas(64) ArenaHeap {
  public:
   ArenaHeap(HeapInstance& instance, std::uint32_t number) noexcept;
@@ -93,26 +94,28 @@ class alignas(64) ArenaHeap {
 
   // --- under the lock --------------------------------------------------------------------------
 
-  /// A live block out of the oldest arena that has room, so that the youngest empty themselves, or
-  /// out of a new one; nullptr if there is none.
+  /// Carves a live block out of the oldest arena that has room, so that the youngest ones become
+  /// empty, or out of a new one; nullptr if there is none.
   void* carve(std::size_t bytes, std::size_t alignment) noexcept STRATA_REQUIRES(lock_);
-  /// As many as `count`, out of one arena; bytes as for CoalescingHeap::allocate_several().
+  /// Carves up to `count` blocks out of one arena; bytes as for CoalescingHeap::allocate_several().
   std::uint32_t carve_several(std::size_t bytes, void** blocks, std::uint32_t count) noexcept
       STRATA_REQUIRES(lock_);
 
-  /// Blocks that were cached or travelling, on their way back into the arenas: neighbours, which
-  /// were often freed together, go as one.
+  /// Cached or travelling blocks on their way back into the arenas: neighbours, which were often
+  /// freed together, go as one.
   struct Joined {
     char* first = nullptr;  // the user's bytes of the lowest
     std::size_t bytes = 0;  // of all, tags included
     std::uint32_t count = 0;
   };
-  /// The block joins those before it if it is a neighbour, or sends them off and begins anew.
+  /// Joins the block to the ones before it if it is a neighbour; otherwise sends those off and
+  /// starts anew.
   void put_back(FreedBlock* block, std::uint32_t granules, Joined& joined) noexcept
       STRATA_REQUIRES(lock_);
   void put_back(Joined& joined) noexcept STRATA_REQUIRES(lock_);
 
-  /// Puts back what was freed without the lock; keep(block, granules) may take a block for itself.
+  /// Puts back the blocks that were freed without the lock; keep(block, granules) may take one for
+  /// itself.
   template <typename Keep>
   void take_in(Keep keep) noexcept STRATA_REQUIRES(lock_);
   void take_in() noexcept STRATA_REQUIRES(lock_) {
@@ -121,29 +124,29 @@ class alignas(64) ArenaHeap {
 
   // --- any thread ------------------------------------------------------------------------------
 
-  /// Takes a live block back. Never waits: while the lock is taken, the block is left in the list.
+  /// Takes a live block back. Never waits: if the lock is taken, leaves the block in the list.
   void deallocate(HeapArena& arena, void* block, std::uint32_t granules) noexcept;
 
-  /// Resizes a live block where it is; false if it can not.
+  /// Resizes a live block in place; false if it cannot.
   bool resize(HeapArena& arena, void* block, std::size_t bytes) noexcept;
 
-  /// Takes a chain of blocks of this heap, travelling ones, that were freed without its lock. With
-  /// no lock held.
+  /// Takes a chain of this heap's blocks, in the travelling state, that were freed without its
+  /// lock. Called with no lock held.
   void receive(FreedBlock* first, FreedBlock* last) noexcept;
 
-  /// When the thread whose heap it is ends: returns what is free beyond the first bytes of each
-  /// free range, so that a heap that is not adopted holds little, and one that is begins warm.
+  /// Called when the thread that owns the heap ends: returns what is free beyond the first bytes of
+  /// each free range. So a heap that is not adopted holds little, and one that is starts warm.
   void shed() noexcept;
-  /// When one of the threads that share it ends: the same, if half of what was used is free.
+  /// Called when one of the threads that share it ends: the same, if half of what was used is free.
   void shed_half() noexcept;
 
-  /// One reclaiming pass: takes in what other threads freed and returns what is free. Unless it is
-  /// forced, only what a pass has found untouched since the one before.
+  /// One reclaiming pass: takes in what other threads freed, and returns free memory. Unless
+  /// forced, only memory that has been untouched since the last pass found it free.
   /// \returns  Bytes decommitted and unmapped, counted only when forced; `is_young` says that
   ///           another pass will find more.
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
 
-  /// A thread more has this heap for its home.
+  /// Counts one more thread whose home this heap is.
   void add_thread() noexcept {
     LockGuard guard(lock_);
     ++threads_;
@@ -153,21 +156,21 @@ class alignas(64) ArenaHeap {
     return out_bytes_ / threads_;
   }
 
-  /// After blocks were put back, and with no lock held: sees to it that a pass follows. What
-  /// take_in() puts back needs none: receive() has seen to it.
+  /// Called after blocks were put back, with no lock held: ensures that a pass follows. What
+  /// take_in() puts back needs none, since receive() has ensured it.
   void wake_reclaimer() noexcept;
 
   bool is_dirty() const noexcept { return is_dirty_.load(std::memory_order_seq_cst); }
   std::size_t peak_bytes() const noexcept { return peak_bytes_.get(); }
 
-  /// While nothing else touches the heap.
+  /// Called while nothing else touches the heap.
   /// \returns  bytes of its arenas
   std::size_t check_invariants() noexcept;
   void unmap_arenas() noexcept;
 
   // --- blocks ----------------------------------------------------------------------------------
 
-  /// Size in granules of a live block of this arena that the user names, or no return.
+  /// The size in granules of a live block of this arena that the user names, or no return.
   static std::uint32_t granules_of_live(const HeapArena& arena, const void* block) noexcept {
     if (!may_start_in(arena, block)) [[unlikely]]
       die_of_no_block(block);
@@ -195,12 +198,12 @@ class alignas(64) ArenaHeap {
  private:
   friend class HeapInstance;
 
-  /// What an ending thread leaves of each free range: as much as a short thread touches; below
-  /// it, the system call costs more than the memory.
+  /// What an ending thread leaves of each free range: as much as a short thread touches. Below it,
+  /// the system call costs more than the memory.
   static constexpr std::size_t kKept = 64 * 1024;
   static constexpr std::size_t kKeptOfShared = 16 * 1024;
   static constexpr std::size_t kWorthShedding = std::size_t{1} << 20;
-  /// A heap that has so much in use grows by huge pages: at most a part in 16 is not used yet.
+  /// A heap with so much in use grows by huge pages: at most a part in 16 is not used yet.
   static constexpr std::size_t kHugeFrom = 16 * kHugePage;
   static constexpr std::size_t kHugeAhead = kHugePage / 8;
 
@@ -215,7 +218,8 @@ class alignas(64) ArenaHeap {
   void* count_out(HeapArena& arena, void* block) noexcept STRATA_REQUIRES(lock_);
   void reach(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void note_freed(HeapArena& arena, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
-  /// Decommits the pages of free blocks of 2 * `kept` bytes and more, but the first `kept` bytes.
+  /// Decommits the pages of free blocks of 2 * `kept` bytes and more, except the first `kept`
+  /// bytes.
   void shed(std::size_t kept) noexcept STRATA_REQUIRES(lock_);
   void sweep(HeapArena& arena, std::uint32_t first_bin, CoalescingHeap::Sweep& pass) noexcept
       STRATA_REQUIRES(lock_);
@@ -232,7 +236,7 @@ class alignas(64) ArenaHeap {
   HeapArena* arenas_ STRATA_GUARDED_BY(lock_) = nullptr;
   std::size_t threads_ STRATA_GUARDED_BY(lock_) = 0;  // that have it for their home, ended ones too
   std::size_t held_bytes_ STRATA_GUARDED_BY(lock_) = 0;
-  // Of blocks that are out of the arenas, tags included: now, at most, and at most since the last
+  // Bytes of blocks outside the arenas, tags included: now, the peak, and the peak since the last
   // shedding. The peak is written under the lock and read without it.
   std::size_t out_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t touched_bytes_ STRATA_GUARDED_BY(lock_) = 0;

@@ -6,12 +6,13 @@
 
 namespace strata {
 
-/// Where arenas start and end, so that a pointer's arena can be known for ours before its memory is
-/// read. A hash table with linear probing; an erased place is marked and used again, and emptied
-/// when no search goes past it, so that searches stay short however many arenas come and go.
+/// The set of arenas, by start and length, so that a pointer's arena is known for ours before its
+/// memory is read. A hash table with linear probing. An erased place is marked and reused, and
+/// emptied when no search goes past it, so that searches stay short however many arenas come and
+/// go.
 ///
 /// Arenas start at multiples of a power of two and are no longer than that, so the lower bits of a
-/// start have room for the length. An arena may be shorter: what lies behind it is anybody's.
+/// start have room for the length. An arena may be shorter: what lies behind it may be anybody's.
 /// \threads  contains(): any number at once, without a lock. insert(), erase(): one at a time.
 class ArenaSet {
  public:

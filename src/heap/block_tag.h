@@ -7,14 +7,14 @@
 
 namespace strata {
 
-/// What a block of a coalescing heap is for. The heap itself tells the three free states apart only
-/// for the reclaimer, and the three others only for the threads around it.
+/// The state of a block of a coalescing heap. The heap itself distinguishes the three free states
+/// only for the reclaimer, and the three others only for the threads around it.
 enum class BlockState : std::uint32_t {
   kLive = 1,         ///< the user's
   kCached = 2,       ///< in the small-block cache of its thread
   kTravelling = 3,   ///< freed by another thread, on its way to the owner
   kFree = 4,         ///< in the heap's bins; its pages may be dirty
-  kAged = 5,         ///< free, and the reclaimer has met it once since it was last touched
+  kAged = 5,         ///< free, and the reclaimer has seen it once since it was last touched
   kDecommitted = 6,  ///< free, and the whole OS pages inside it were decommitted
 };
 
@@ -33,13 +33,13 @@ constexpr bool is_free(BlockState state) noexcept {
 ///   bytes 4..7  size in granules of 16 bytes (tag included), shifted left by one;
 ///               bit 0 says that the block in front is free
 ///
-/// The seal comes first because an overflow of the block in front meets it first: any change of its
+/// The seal comes first because an overflow of the block in front hits it first. Any change of its
 /// lower bytes, or of the size, breaks it, and random bytes pass for a seal once in 2^29. It guards
 /// against accidents, not against an attacker, so it needs no secret.
 ///
-/// Two words, not one, because two threads may write them at once: bit 0 of `size` belongs to
-/// the holder of the heap, `seal` to the holder of the block. Both are read and written relaxed:
-/// what orders a block's changes of hands is the lock, list or hand-over it travels through.
+/// Two words, not one, because two threads may write them at once: bit 0 of `size` belongs to the
+/// holder of the heap, `seal` to the holder of the block. Both are read and written relaxed: the
+/// lock, list or hand-over through which a block changes hands orders them.
 struct BlockTag {
   std::uint32_t seal;
   std::uint32_t size;
@@ -64,7 +64,7 @@ struct BlockTag {
   void set_state(std::uint32_t granules, BlockState state) noexcept {
     store(seal, seal_for(granules, state));
   }
-  /// \returns  False, and nothing has changed, if the tag does not say so.
+  /// \returns  False, with nothing changed, if the tag does not say so.
   bool change_state(std::uint32_t granules, BlockState from, BlockState to) noexcept {
     const std::uint32_t seal_read = load(seal);
     if ((seal_read ^ hash(granules)) != static_cast<std::uint32_t>(from) << kStateShift)
@@ -77,13 +77,13 @@ struct BlockTag {
   void note_free_previous() noexcept { store(size, load(size) | 1u); }
   void note_live_previous() noexcept { store(size, load(size) & ~1u); }
 
-  /// What the seal must be for that size and state. Cheap, because every operation checks or writes
-  /// three to five of them.
+  /// The seal for this size and state. Cheap, because every operation checks or writes three to
+  /// five of them.
   std::uint32_t seal_for(std::uint32_t granules, BlockState state) const noexcept {
     return hash(granules) ^ static_cast<std::uint32_t>(state) << kStateShift;
   }
 
-  /// The state that a seal names; no state at all if the seal or the size was overwritten.
+  /// The state that a seal names; not a valid one if the seal or the size was overwritten.
   BlockState state_in(std::uint32_t seal_read, std::uint32_t granules) const noexcept {
     const std::uint32_t word = seal_read ^ hash(granules);
     return static_cast<BlockState>(std::rotl(word, 32 - kStateShift));

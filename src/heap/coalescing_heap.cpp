@@ -24,7 +24,7 @@ void die_of_overflow(const BlockTag* tag) noexcept {
                 ": the block before it was written beyond its end");
 }
 
-/// False, and the heap stays empty, if not one block fits.
+/// Takes a region. False, and the heap stays empty, if not one block fits.
 bool CoalescingHeap::adopt_region(void* region, std::size_t bytes) noexcept {
   static_assert(size_bins::bin_for(kMaxRegionBytes / kGranule) < kBins,
                 "the largest region has a bin");
@@ -59,7 +59,8 @@ inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
   return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
 }
 
-/// At most kWords steps, and seldom; a word over the words would have to be kept at every change.
+/// Continues the search in the words above. At most kWords steps, and seldom; a summary word would
+/// have to be kept at every change.
 [[gnu::noinline]] std::uint32_t CoalescingHeap::find_above(std::uint32_t word) const noexcept {
   while (++word < kWords) {
     if (words_[word] != 0) {
@@ -69,9 +70,10 @@ inline std::uint32_t CoalescingHeap::find(std::uint32_t bin) const noexcept {
   return kBins;
 }
 
-// Lists have no branches for their ends: index 0 is a block of links that are never read, after the
-// last. Whether a list is empty is as good as random, and a branch on it would cost more than all
-// the rest. A head does not say that it is one, so that it can be taken without a look at the next.
+// List operations have no branches for the ends: index 0 is a block of links, after the last one,
+// that are never read. Whether a list is empty is as good as random, and a branch on it would cost
+// more than all the rest. A head does not say that it is one, so that it can be taken without a
+// read of the next block.
 
 inline void CoalescingHeap::link(FreeBlock* block, std::uint32_t index,
                                  std::uint32_t granules) noexcept {
@@ -83,7 +85,7 @@ inline void CoalescingHeap::link(FreeBlock* block, std::uint32_t index,
   words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
 }
 
-/// The bit of a bin that holds a block no more, if that was the last.
+/// Clears the bit of a bin, if its last block was taken.
 inline void CoalescingHeap::clear_bit(std::uint32_t bin, bool is_empty) noexcept {
   words_[bin / 64] ^= std::uint64_t{is_empty} << (bin % 64);
 }
@@ -137,8 +139,8 @@ inline void CoalescingHeap::make_free(std::uint32_t index, std::uint32_t granule
 }
 
 /// Makes a live block of `wanted` granules at `index`, out of `found` granules whose tag is there
-/// but which are in no bin, and a free one of the rest, which stays as clean as it was. Less than
-/// the smallest block stays with the live one.
+/// but which are in no bin, and a free one of the rest, which stays as clean as it was. A rest
+/// below the smallest block stays with the live one.
 [[gnu::noinline]] void* CoalescingHeap::take(std::uint32_t index, std::uint32_t found,
                                              std::uint32_t wanted, bool previous_is_free) noexcept {
   FreeBlock* block = at(index);
@@ -184,7 +186,7 @@ inline void* CoalescingHeap::serve(std::uint32_t granules, const Request& reques
   return take_whole(index, found);
 }
 
-/// Makes a live block of a free one that is in no bin any more.
+/// Makes a free block, which is in no bin any more, live.
 inline void* CoalescingHeap::take_whole(std::uint32_t index, std::uint32_t granules) noexcept {
   FreeBlock* block = at(index);
   block->behind(granules)->tag.note_live_previous();
@@ -194,8 +196,8 @@ inline void* CoalescingHeap::take_whole(std::uint32_t index, std::uint32_t granu
   return block->user();
 }
 
-/// Up to `count` blocks of at least `bytes`, no more than kMaxTabledBytes: those that allocate()
-/// would give one after the other, but what must be split is cut into pieces at once.
+/// Allocates up to `count` blocks of at least `bytes`, no more than kMaxTabledBytes: those that
+/// allocate() would give one after the other, but a block to split is cut into pieces at once.
 /// \returns  How many there were.
 /// \cost     Constant for each block.
 std::uint32_t CoalescingHeap::allocate_several(std::size_t bytes, void** blocks,
@@ -313,8 +315,7 @@ void CoalescingHeap::deallocate_joined(void* first, std::uint32_t granules,
   deallocate(first);
 }
 
-/// Frees a live block of which a neighbour is free: `behind` granules after it, or the block
-/// before.
+/// Frees a live block with a free neighbour: `behind` granules after it, or the block before.
 void CoalescingHeap::merge(std::uint32_t index, std::uint32_t granules,
                            std::uint32_t behind) noexcept {
   FreeBlock* block = at(index);
@@ -347,7 +348,7 @@ void* CoalescingHeap::reallocate(void* user, std::size_t bytes) noexcept {
   return moved;
 }
 
-/// False if the block must move for that.
+/// Resizes a block in place; false if it must move.
 bool CoalescingHeap::resize_in_place(void* user, std::size_t bytes) noexcept {
   const std::uint32_t index = index_of_live(user);
   if (bytes >= kMaxRegionBytes) return false;

@@ -6,7 +6,7 @@
 #include "heap/free_block.h"
 #include "os/page_source.h"
 
-/// \file  How a coalescing heap begins, moves and ends.
+/// \file  How a coalescing heap starts, moves and ends.
 
 namespace strata {
 
@@ -68,8 +68,8 @@ CoalescingHeap::~CoalescingHeap() {
   }
 }
 
-/// Lets the tags of live blocks say that they are free, and leaves all else as it is: the next heap
-/// in the caller's memory would take them for live blocks of its own.
+/// Marks the tags of live blocks as free, and leaves all else as it is: otherwise the next heap in
+/// the caller's memory would take them for live blocks of its own.
 void CoalescingHeap::free_tags() noexcept {
   for (std::uint32_t index = 1; index < end_;) {
     FreeBlock* block = at(index);

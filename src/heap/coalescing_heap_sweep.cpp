@@ -6,7 +6,7 @@
 #include "heap/size_bins.h"
 #include "os/page_source.h"
 
-/// \file  What looks at many blocks of a coalescing heap: the walk, the return of pages, the check.
+/// \file  What visits many blocks of a coalescing heap: the walk, the return of pages, the check.
 
 namespace strata {
 
@@ -65,7 +65,7 @@ void CoalescingHeap::sweep_bin(std::uint32_t bin, os::PageSource& pages, Sweep& 
   }
 }
 
-/// Where the free block at the end of the region begins, or the end.
+/// The start of the free block at the end of the region, or the end.
 const char* CoalescingHeap::last_used() const noexcept {
   FreeBlock* end = at(end_);
   const std::uint32_t free = end->has_free_previous() ? end->size_of_previous() : 0;

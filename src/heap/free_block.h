@@ -10,8 +10,8 @@
 
 namespace strata {
 
-/// A block as its heap sees it. The links, and the size in its last word, mean something only while
-/// it is free.
+/// A block as its heap sees it. The links, and the size in its last word, are valid only while it
+/// is free.
 struct CoalescingHeap::FreeBlock {
   BlockTag tag;
   std::uint32_t next;      // in the list of its bin; 0 ends it
@@ -37,11 +37,11 @@ inline CoalescingHeap::FreeBlock* CoalescingHeap::at(std::uint32_t index) const 
   return reinterpret_cast<FreeBlock*>(base_ + std::size_t{index} * kGranuleBytes);
 }
 
-/// Of the tag at the end of a region: never free, so that nothing merges with it, and not the
-/// user's.
+/// The state of the tag at the end of a region: never free, so that nothing merges with it, and not
+/// the user's.
 constexpr BlockState kEndState = BlockState::kTravelling;
 
-/// Misuse that shows in a free block, and in any tag.
+/// Fatal errors for misuse that shows in a free block, and in any tag.
 [[noreturn]] void die_of_write_after_free(const BlockTag* tag) noexcept;
 [[noreturn]] void die_of_overflow(const BlockTag* tag) noexcept;
 
@@ -50,7 +50,7 @@ constexpr std::uint32_t kMinGranules =
 
 static_assert(kMinGranules == size_bins::kSmallest);
 
-/// Room for `bytes`, a number below kMaxRegionBytes, and the tag.
+/// Granules for `bytes`, a number below kMaxRegionBytes, and the tag.
 constexpr std::size_t tagged_granules(std::size_t bytes) noexcept {
   return (bytes + BlockTag::kBytes + BlockTag::kGranuleBytes - 1) / BlockTag::kGranuleBytes;
 }
@@ -66,7 +66,6 @@ static_assert(granules_for(size_bins::kMaxTabledBytes) < size_bins::kRequests.si
 constexpr std::size_t block_bytes(std::uint32_t granules) noexcept {
   return std::size_t{granules} * BlockTag::kGranuleBytes;
 }
-/// What the user gets of it.
 constexpr std::size_t user_bytes(std::uint32_t granules) noexcept {
   return block_bytes(granules) - BlockTag::kBytes;
 }

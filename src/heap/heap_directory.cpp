@@ -25,13 +25,13 @@ struct Slot {
   std::uint64_t generation = 0;  // 0 while the instance ends: it is found no more
 };
 
-/// Which instances exist in this process.
 struct Registry {
   Lock lock{LockRank::kHeapRegistry};
   Slot slots[kSlots] STRATA_GUARDED_BY(lock);
-  /// Ending threads that hand a heap of the slot's instance over: it does not go away under them.
-  /// Raised under the lock, as long as the instance is found; lowered with release, which pairs
-  /// with the acquire of who ends the instance. Also the word that this one sleeps on.
+  /// How many ending threads are handing over a heap of the slot's instance, which must not go away
+  /// meanwhile. Raised under the lock, while the instance is found; lowered with release, which
+  /// pairs with the acquire of the thread that ends the instance. Also the word on which that
+  /// thread sleeps.
   std::atomic<std::uint32_t> leaving[kSlots] = {};
 };
 
@@ -74,20 +74,20 @@ void on_thread_exit(void* value) noexcept {
   g_metadata.deallocate(directory, sizeof(Directory));
 }
 
-/// Threads of the parent, which do not run here, may have been in the middle of anything: the child
-/// begins without instances, and without what the parent's are made of.
+/// In the child of a fork: the parent's other threads do not run here, and may have been in the
+/// middle of anything. The child starts without instances, and without the memory of the parent's.
 void begin_anew_in_child() noexcept {
   new (&g_registry) Registry;
   new (&g_metadata) MetadataArena(os::kernel_pages());
   os::HelperThread::reset_after_fork();
 }
 
-/// Registered before the program's own handlers, which may make instances.
+/// Registers the fork handlers before the program's own, which may make instances.
 [[gnu::constructor(102)]] void take_part_in_forks() {
   os::register_fork_handlers(nullptr, nullptr, begin_anew_in_child);
 }
 
-/// Threads that end later run on_thread_exit().
+/// Keeps this file loaded: threads that end later run on_thread_exit().
 [[gnu::constructor]] void stay_loaded() { os::stay_loaded(); }
 
 }  // namespace

@@ -9,10 +9,9 @@ namespace strata {
 class HeapInstance;
 class ThreadHeap;
 
-/// From (this thread, an instance) to the thread's heap in that instance: a small array per thread,
-/// indexed by the instance's slot. Slots are used again, so an entry also names the generation,
-/// which never repeats: an entry of an instance that is gone can not be taken for one of its
-/// successor.
+/// Maps (this thread, an instance) to the thread's heap in that instance: a small array per thread,
+/// indexed by the instance's slot. Slots are reused, so an entry also names the generation, which
+/// never repeats: an entry of an instance that is gone cannot be taken for one of its successor.
 ///
 /// The hot path only compares with the instance that the thread used last.
 namespace heap_directory {
@@ -24,7 +23,7 @@ struct Entry {
   ThreadHeap* heap;
 };
 
-/// The entry that the calling thread used last; before its first use no instance's.
+/// The entry that the calling thread used last; no instance's before its first use.
 constexpr Entry kNoEntry{UINT64_MAX, nullptr};
 extern constinit thread_local Entry t_last;
 
@@ -44,19 +43,20 @@ inline ThreadHeap* find(std::uint32_t slot, std::uint64_t generation) noexcept {
   return entry.heap;
 }
 
-/// Remembers the calling thread's heap, and to hand it over when the thread ends.
-/// \returns  False if there is no memory for it, or no way to hear of the thread's end.
+/// Remembers the calling thread's heap, and hands it over when the thread ends.
+/// \returns  False if there is no memory for it, or no way to learn of the thread's end.
 bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) noexcept;
 
 /// \returns  False if all slots are taken.
 bool register_instance(HeapInstance& instance, std::uint32_t& slot,
                        std::uint64_t& generation) noexcept;
 
-/// Waits for threads that hand a heap of the instance over; from here on none touches it.
+/// Waits for threads that are handing over a heap of the instance; from then on no thread touches
+/// it.
 /// \returns  False in the child of a fork, if the parent made it: nobody touches it there.
 bool unregister_instance(std::uint32_t slot, std::uint64_t generation) noexcept;
 
-/// Memory for directories, instances and heaps: of the process, recycled, never unmapped.
+/// The process's memory for directories, instances and heaps: recycled, never unmapped.
 MetadataArena& metadata() noexcept;
 
 }  // namespace heap_directory

@@ -15,7 +15,7 @@ std::size_t smaller_budget(const ThreadHeaps::Options& options) noexcept {
   return std::min(options.thread_budget_bytes, options.total_budget_bytes);
 }
 
-/// The sentence against these options, nullptr if there is none.
+/// What is wrong with these options, as a sentence; nullptr if nothing is.
 const char* reason_against(const ThreadHeaps::Options& options) noexcept {
   if (std::min(options.arena_bytes, smaller_budget(options)) < ThreadHeaps::kMinArenaBytes) {
     return "ThreadHeaps: an arena or a budget is below 64 KiB";
@@ -29,7 +29,7 @@ const char* reason_against(const ThreadHeaps::Options& options) noexcept {
   return nullptr;
 }
 
-/// The options as the instance needs them.
+/// The options as the instance uses them.
 ThreadHeaps::Options in_whole_pages(ThreadHeaps::Options options) noexcept {
   const std::size_t page = os::page_bytes();
   const std::size_t budget = smaller_budget(options);
@@ -130,8 +130,8 @@ ThreadHeap* HeapInstance::make_heap() noexcept {
   return heap;
 }
 
-/// Its own, or one of those that are shared: two per processor, so that not all threads wait for a
-/// preempted holder; more would share less.
+/// The home of a heap: its own, or one of the shared ones, two per processor, so that not all
+/// threads wait for a preempted holder; more would share less.
 ArenaHeap* HeapInstance::home_for(std::uint32_t number) noexcept {
   if (is_shared()) number %= shared_heaps_;
   for (ArenaHeap* heap = first_heap(); heap != nullptr; heap = heap->next_) {

@@ -15,25 +15,27 @@
 
 namespace strata {
 
-/// What a ThreadHeaps is made of: its heaps, their arenas and the budget. A thread's heap once made
-/// lives as long as the instance; between two threads it waits in the list of abandoned ones.
+/// The implementation of a ThreadHeaps: its heaps, their arenas and the budget. A thread's heap,
+/// once made, lives as long as the instance; between two threads it waits in the list of abandoned
+/// heaps.
 ///
-/// With a budget for each thread, each has arenas of its own: what it holds can then be bounded.
-/// Without one, all threads carve from a few heaps of arenas. What threads hold fluctuates: heaps
-/// of their own must hold the sum of all peaks, a heap of many threads holds about the sum of the
-/// averages. Each thread has one of them for its home, even if its lock is taken: to take what is
-/// free at the moment would spread the blocks unevenly, and each heap would grow to its own peak.
+/// With a budget for each thread, each has arenas of its own, so that what it holds can be bounded.
+/// Without one, all threads carve from a few shared heaps of arenas. What threads hold fluctuates:
+/// separate heaps must hold the sum of all peaks, a shared one about the sum of the averages. Each
+/// thread has one of the shared heaps as its home, and uses it even if its lock is taken: to use
+/// whichever is free would spread the blocks unevenly, and each heap would grow to its own peak.
 class HeapInstance {
  public:
   /// \returns  The instance, or nullptr and the reason, one sentence in static memory.
   static HeapInstance* create(const ThreadHeaps::Options& options, const char*& reason) noexcept;
-  /// Nothing in the child of a fork(): there the reclaimer that it would wait for does not run, and
-  /// threads that do not run may hold the locks. The child keeps its copy until it ends.
+  /// Does nothing in the child of a fork(): there the reclaimer that it would wait for does not
+  /// run, and the locks may be held by threads that do not run. The child keeps its copy until it
+  /// ends.
   void destroy() noexcept;
 
   /// The calling thread's heap, nullptr if it has none yet.
   ThreadHeap* heap_if_any() const noexcept { return heap_directory::find(slot_, generation_); }
-  /// The same, made or adopted if there is none; nullptr if that fails.
+  /// The same; makes or adopts one if there is none; nullptr if that fails.
   ThreadHeap* heap() noexcept {
     ThreadHeap* found = heap_if_any();
     return found != nullptr ? found : attach();
@@ -42,7 +44,7 @@ class HeapInstance {
   /// Takes the heap from an ending thread.
   void abandon(ThreadHeap& heap) noexcept;
 
-  // Not analysed: this question takes no lock (ArenaSet).
+  // Not analysed: it takes no lock (ArenaSet).
   bool owns(const void* address) const noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
     return arenas_.contains(reinterpret_cast<std::uintptr_t>(address));
   }
@@ -54,8 +56,8 @@ class HeapInstance {
     return arena_under(block);
   }
 
-  /// A fresh arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
-  /// room for that.
+  /// Maps an arena of at least `min_bytes` for the heap; nullptr if a budget or the kernel has no
+  /// room for it.
   HeapArena* map_arena(ArenaHeap& heap, std::size_t min_bytes) noexcept STRATA_REQUIRES(heap.lock_);
   void unmap_arena(HeapArena& arena) noexcept;
 
@@ -76,7 +78,7 @@ class HeapInstance {
   /// \returns  bytes decommitted and unmapped, counted only when forced
   std::size_t sweep(bool is_forced, bool& is_young) noexcept;
   bool has_dirty_heap() const noexcept;
-  /// A heap is dirty. With no lock held.
+  /// Called when a heap is dirty, with no lock held.
   void wake_reclaimer() noexcept {
     if (options_.reclaims) reclaimer_.wake();
   }
@@ -125,7 +127,7 @@ class HeapInstance {
   Lock sweep_lock_{LockRank::kHeapSweep};  // held during a pass: a forced one waits for the other
   InstanceReclaimer reclaimer_;
 
-  // What threads did for which no heap could be made: rare enough for shared atomics.
+  // Counts for threads without a heap, since none could be made: rare enough for shared atomics.
   std::atomic<std::uint64_t> homeless_failures_{0};
   std::atomic<std::uint64_t> homeless_frees_{0};
   std::atomic<std::int64_t> homeless_freed_granules_{0};

@@ -9,10 +9,11 @@ namespace strata {
 
 class HeapInstance;
 
-/// The background thread of one instance. It exists from a free that leaves something to return,
-/// sleeps a delay between passes, and ends after a pass if nothing was freed since the pass before.
+/// The background thread of one HeapInstance. It starts with a free that leaves something to
+/// return, sleeps a delay between passes, and ends after a pass if nothing was freed since the pass
+/// before.
 ///
-/// Where the system refuses threads, a pass every delay is run by who asked for one, in a call that
+/// If the system refuses a thread, whoever asked for one runs a pass every delay, in a call that
 /// frees.
 ///
 ///   kNone ──a heap is dirty──▶ kBusy ──nothing young, nothing dirty──▶ kEnding ──▶ kNone
@@ -24,12 +25,12 @@ class InstanceReclaimer {
  public:
   explicit InstanceReclaimer(HeapInstance& instance) noexcept : instance_(instance) {}
 
-  /// A heap is dirty: sees to it that a pass follows. With no lock held, for it may start a thread
-  /// or run the pass.
-  /// \cost  one load while the thread is busy already; a system call more where it is refused.
+  /// Called when a heap is dirty: ensures that a pass follows. No lock may be held, since it may
+  /// start a thread or run the pass.
+  /// \cost  one load while the thread is busy already; one more system call if it is refused.
   void wake() noexcept;
 
-  /// Returns when the thread is gone; there is none afterwards.
+  /// Stops the thread, and returns when it is gone; none starts afterwards.
   void stop() noexcept;
 
   bool is_running() const noexcept {
@@ -47,9 +48,9 @@ class InstanceReclaimer {
   HeapInstance& instance_;
   os::HelperThread thread_{run, this};
 
-  /// Also the word that the thread sleeps on. seq_cst wherever it changes or decides: a thread that
-  /// sets its heap dirty and then reads kBusy, and the reclaimer that sets kEnding and then reads
-  /// the heaps clean, must not both be right.
+  /// Also the word on which the thread sleeps. seq_cst wherever it changes or decides: a thread
+  /// that marks its heap dirty and then reads kBusy, and the reclaimer that sets kEnding and then
+  /// reads the heaps as clean, must not both be right.
   std::atomic<std::uint32_t> state_{kNone};
   // After the system refused a thread: no other try, and no pass, before this time. relaxed: a
   // hint.

@@ -36,7 +36,7 @@ constexpr std::uint32_t compute_bin_for(std::uint32_t granules) noexcept {
   return compute_bin(granules + (1u << shift_of(granules)) - 1);
 }
 
-/// Sizes up to 8 KiB, which most requests have, are looked up.
+/// Sizes up to 8 KiB, those of most requests, are in a table.
 constexpr std::uint32_t kTableSizes = 512;
 inline constexpr std::array<std::uint8_t, kTableSizes> kBinOf = [] {
   std::array<std::uint8_t, kTableSizes> table{};
@@ -49,12 +49,11 @@ inline constexpr std::array<std::uint8_t, kTableSizes> kBinOf = [] {
 
 constexpr std::uint32_t kLargestTabled = detail::kTableSizes - 1;
 
-/// The bin that holds free blocks of this size.
 constexpr std::uint32_t bin_of(std::uint32_t granules) noexcept {
   return granules < detail::kTableSizes ? detail::kBinOf[granules] : detail::compute_bin(granules);
 }
 
-/// The same of a size that is in the table.
+/// bin_of() a size that is in the table.
 constexpr std::uint32_t tabled_bin_of(std::uint32_t granules) noexcept {
   return detail::kBinOf[granules];
 }
@@ -64,7 +63,6 @@ constexpr std::uint32_t bin_for(std::uint32_t granules) noexcept {
   return detail::compute_bin_for(granules);
 }
 
-/// The smallest size of a bin.
 constexpr std::uint32_t smallest_of(std::uint32_t bin) noexcept {
   if (bin < kLinear) return bin;
   const std::uint32_t shift = (bin >> kSubBinBits) - 1;
@@ -81,12 +79,12 @@ constexpr std::uint32_t last_whole(std::uint32_t bin) noexcept {
   return bin + (bin < 24 ? bin / 8 : bin < kOfAPage ? 5 : 1);
 }
 
-/// What a request of some size asks of the bins.
+/// The bins that serve a request of some size.
 template <typename Size, typename Bin>
 struct RequestOf {
   Size smallest;  ///< the size that it is rounded up to, the smallest of `bin`
   Bin bin;        ///< the lowest whose blocks all serve it
-  Bin last;       ///< the last whose blocks serve it whole
+  Bin last;       ///< the last whose blocks serve it without a split
 };
 
 constexpr RequestOf<std::uint32_t, std::uint32_t> request_for(std::uint32_t granules) noexcept {

@@ -54,7 +54,7 @@ void* ThreadHeap::place(std::size_t bytes, std::size_t alignment) noexcept {
   return block;
 }
 
-/// A cached block that is not worth splitting for this request, as the arenas would give it.
+/// Takes a cached block that is not worth splitting for this request, as the arenas would give it.
 void* ThreadHeap::take_from_lists(std::size_t bytes) noexcept {
   const auto request = size_bins::request_for(granules_for(bytes));
   const std::size_t end = std::min(std::size_t{request.last} + 1, kLists);
@@ -79,7 +79,7 @@ std::uint32_t ThreadHeap::refill_of(std::size_t bytes) const noexcept {
   return std::clamp(std::min(room, most) / granules, 1u, kMaxRefill);
 }
 
-/// A live block that is not counted; small ones come several at a time, the others for the cache.
+/// Carves a live block, uncounted; small ones come several at a time, and the rest go to the cache.
 void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t alignment) noexcept {
   LockGuard guard(heap.lock());
   heap.take_in([this](FreedBlock* block, std::uint32_t granules) {
@@ -98,7 +98,7 @@ void* ThreadHeap::carve_from(ArenaHeap& heap, std::size_t bytes, std::size_t ali
   return blocks[0];
 }
 
-/// From the home, and if that has no more, from the other heaps that threads share.
+/// Carves from the home and, if that has no more, from the other heaps that threads share.
 void* ThreadHeap::carve_anywhere(std::size_t bytes, std::size_t alignment) noexcept {
   void* block = carve_from(home_, bytes, alignment);
   if (!is_shared_) return block;
@@ -118,8 +118,9 @@ void ThreadHeap::set_full_room(std::int64_t full) noexcept {
   most_granules_ = std::min(static_cast<std::uint32_t>(full) / kCachedPart, kMostGranules);
 }
 
-/// A full cache grows to its share of what a thread has in use, on average: blocks change hands.
-/// If it has that, the next lists are emptied, a few at a time, until an eighth of it is free.
+/// Makes room in a full cache. It grows to its share of what a thread has in use, on average:
+/// blocks change hands. If it has that, empties the next lists, a few at a time, until an eighth of
+/// it is free.
 void ThreadHeap::shrink() noexcept {
   const std::int64_t share = granules_in(home_.bytes_out_per_thread() / kCachedShare);
   set_full_room(std::clamp(share, least_room_, most_room_));
@@ -131,7 +132,7 @@ void ThreadHeap::shrink() noexcept {
   if (is_shared_) send_off_all();
 }
 
-/// Back into the arenas, or on the way there.
+/// Sends blocks back into the arenas, or on the way there.
 void ThreadHeap::spill(FreedBlock* list) noexcept {
   if (list == nullptr) return;
   FreedBlock* of_others = nullptr;
@@ -165,7 +166,7 @@ void ThreadHeap::flush() noexcept {
 
 // --- blocks that are not cached -----------------------------------------------------------------
 
-/// Of a block in another arena than the last one, or of nothing, or of what is no block.
+/// Frees a block of another arena than the last one, nullptr, or something that is no block.
 [[gnu::noinline]] void ThreadHeap::deallocate_elsewhere(void* block) noexcept {
   if (block == nullptr) return;
   HeapArena& arena = instance_.arena_of(block);
@@ -181,7 +182,6 @@ void ThreadHeap::flush() noexcept {
   send(granules, arena.heap, block);
 }
 
-/// The same as take_back(), of a block that is too large for the cache.
 [[gnu::noinline]] void ThreadHeap::take_back_large(void* block) noexcept {
   const std::uint32_t granules = ArenaHeap::granules_of_live(block);
   frees_.add(1, std::memory_order_release);
@@ -206,7 +206,7 @@ void* ThreadHeap::reallocate(void* block, std::size_t bytes) noexcept {
   return moved;
 }
 
-/// In place, unless the block is small or belongs to another thread's heap.
+/// Resizes in place, unless the block is small or belongs to another thread's heap.
 bool ThreadHeap::resize(HeapArena& arena, void* block, std::size_t held,
                         std::size_t bytes) noexcept {
   if (std::min(held, bytes) < kResizedBytes || !is_for_cache(arena.heap)) return false;

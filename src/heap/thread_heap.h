@@ -10,13 +10,13 @@
 
 namespace strata {
 
-/// What one thread has of one instance: a cache of free blocks in front of the arenas, blocks on
-/// their way to other heaps, and counters. Touched by the thread that has it now, or by none while
+/// One thread's part of one HeapInstance: a cache of free blocks in front of the arenas, blocks on
+/// their way to other heaps, and counters. Only the thread that has it touches it, and nobody while
 /// it waits to be adopted.
 ///
-/// The cache has a list for each bin of the arenas, so its blocks fit as theirs do; nothing in it
-/// merges. It holds blocks of the thread's home, and of every heap that threads share: what one
-/// thread frees, it can use, whoever allocated it.
+/// The cache has a list for each bin of the arenas, so its blocks fit equally well; nothing in it
+/// merges. It holds blocks of the thread's home, and of every heap that threads share: a thread can
+/// use what it frees, whoever allocated it.
 class ThreadHeap {
  public:
   ThreadHeap(HeapInstance& instance, ArenaHeap& home) noexcept;
@@ -47,33 +47,34 @@ class ThreadHeap {
 
   void* reallocate(void* block, std::size_t bytes) noexcept;
 
-  /// Before an arena is unmapped, for it may be the one. Any thread may call it; none has a block
-  /// of that arena, so if this heap's thread remembers an arena meanwhile, it is another one.
+  /// Called before an arena is unmapped, which may be the remembered one. Any thread may call it.
+  /// No thread has a block of that arena, so if this heap's thread remembers an arena meanwhile, it
+  /// is another one.
   void forget_last_arena() noexcept { last_granules_.set(0); }
 
-  /// Sends away what the outboxes hold and puts the cached blocks back into the arenas.
+  /// Sends away the blocks in the outboxes, and puts the cached ones back into the arenas.
   void flush() noexcept;
 
-  /// While nothing else touches the heap.
+  /// Called while nothing else touches the heap.
   void check_invariants() const noexcept;
 
   // --- any thread's --------------------------------------------------------------------------
 
-  /// Of a live block that the user names; any thread.
+  /// The size of a live block that the user names; any thread.
   /// \returns  its usable bytes.
   static std::size_t usable_size(const HeapArena& arena, const void* block) noexcept;
-  /// Frees it without a heap of the caller's own.
+  /// Frees a block for a thread without a heap.
   /// \returns  its size.
   static std::uint32_t free_for_nobody(HeapArena& arena, void* block) noexcept;
 
  private:
   friend class HeapInstance;
 
-  /// Blocks up to here are cached, if they are a small part of the cache; larger ones go back at
-  /// once: their user's work with them is worth many splits.
+  /// Blocks up to this size are cached, if they are a small part of the cache. Larger ones go back
+  /// at once: the user's work with them is worth many splits.
   static constexpr std::uint32_t kMostGranules = size_bins::kLargestTabled;
-  // Chosen: has room for 4 KiB in the smallest cache. A fourth, and blocks to 32 KiB, made mixed
-  // sizes take 1.4 times as long: large blocks drove the small ones out.
+  // Chosen: 4 KiB fit into the smallest cache. With a fourth, and blocks up to 32 KiB, mixed sizes
+  // took 1.4 times as long: large blocks drove the small ones out.
   static constexpr std::uint32_t kCachedPart = 7;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 
@@ -81,10 +82,10 @@ class ThreadHeap {
   static constexpr std::size_t kCachedShare = 8;
   static constexpr std::size_t kLeastCachedBytes = 32 * 1024;
 
-  /// Of one refill: as many blocks as make the lock cheap, and no more bytes than a page.
+  /// The most blocks of one refill: enough to make the lock cheap, and no more bytes than a page.
   static constexpr std::uint32_t kMaxRefill = 16;
   static constexpr std::size_t kMaxRefillBytes = 4096;
-  /// Blocks from here on grow and shrink where they are.
+  /// Blocks from this size on grow and shrink in place.
   static constexpr std::size_t kResizedBytes = 1024;
 
   /// Blocks on their way to another heap.
@@ -102,7 +103,7 @@ class ThreadHeap {
   static constexpr int kGranuleBits = std::countr_zero(BlockTag::kGranuleBytes);
 
   bool is_for_cache(const ArenaHeap& heap) const noexcept { return is_shared_ || &heap == &home_; }
-  // Whatever ends the program is called last, so that the common path needs no stack.
+  // Functions that end the program are called last, so that the common path needs no stack.
   void* pop(std::size_t bin) noexcept {
     FreedBlock* block = lists_[bin];
     BlockTag* tag = BlockTag::of(block);
@@ -122,14 +123,14 @@ class ThreadHeap {
     BlockTag::of(block)->set_state(granules, BlockState::kCached);
     link(block, granules, size_bins::bin_of(granules));
   }
-  /// Of a block that says it is cached.
+  /// Adds a block, whose tag says that it is cached, to its list.
   /// \returns  The room that is left; below 0 the cache must shrink.
   std::int64_t link(void* block, std::uint32_t granules, std::size_t bin) noexcept {
     FreedBlock::in(block)->set_next(lists_[bin]);
     lists_[bin] = FreedBlock::in(block);
     return room_.add(-std::int64_t{granules});
   }
-  /// Of a live block in an arena whose blocks this cache may hold.
+  /// Frees a live block of an arena whose blocks this cache may hold.
   void take_back(void* block) noexcept {
     BlockTag* tag = BlockTag::of(block);
     const std::uint32_t granules = tag->load_size() >> 1;
@@ -144,7 +145,7 @@ class ThreadHeap {
   }
   std::int64_t granules_in_use() const noexcept { return elsewhere_.get() + room_.get(); }
 
-  /// Of a block that comes out of an arena.
+  /// Caches a block from an arena.
   void fill(void* block, std::uint32_t granules) noexcept {
     elsewhere_.add(granules);
     push(block, granules);
@@ -168,9 +169,9 @@ class ThreadHeap {
   }
 
   FreedBlock* lists_[kLists] = {};  // first: an index less to add
-  // What the hot paths read and write.
-  // Of the arena of the last free, if its blocks are for the cache: the first address that may be a
-  // block's, which is not the arena's own, and the granules from there on, 0 for no arena.
+  // The fields of the hot paths.
+  // The arena of the last free, if its blocks are for the cache: the first address that may be a
+  // block's, which is not the arena's own, and the granules from there on; 0 for no arena.
   std::uintptr_t last_first_ = 0;
   Published<std::uintptr_t> last_granules_;
   Published<std::int64_t> room_;  // for more cached blocks, in granules; below 0 until shrink()

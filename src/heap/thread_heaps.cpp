@@ -1,4 +1,5 @@
-// Seen from other libraries: who runs their inline functions has their heaps (docs/decisions/0014).
+// Visible to other libraries: whoever runs their inline functions has their heaps
+// (docs/decisions/0014).
 #pragma GCC visibility push(default)
 #include <strata/thread_heaps.hpp>
 #pragma GCC visibility pop
@@ -13,7 +14,7 @@ namespace {
   fatal_pointer("foreign pointer ", block, ": these thread heaps have no memory");
 }
 
-/// By the calling thread's heap, in an instance that it did not use last.
+/// Allocates from the calling thread's heap, in an instance that it did not use last.
 [[gnu::noinline]] void* allocate_elsewhere(HeapInstance* instance, std::size_t bytes,
                                            std::size_t alignment) noexcept {
   if (instance == nullptr) return nullptr;
@@ -51,8 +52,8 @@ ThreadHeaps::~ThreadHeaps() {
 ThreadHeaps::ThreadHeaps(HeapInstance& instance) noexcept
     : instance_(&instance), generation_(instance.generation()) {}
 
-// What a thread does once is kept out of what it does always: the common path calls nothing and so
-// saves no register.
+// What a thread does once is separate from what it always does: the common path calls nothing, and
+// so saves no register.
 
 void* ThreadHeaps::allocate(std::size_t bytes) noexcept {
   static_assert(kAlignment == BlockTag::kGranuleBytes, "every block is aligned to a granule");
