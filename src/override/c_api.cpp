@@ -71,7 +71,7 @@ STRATA_API void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcep
     STRATA_ALIAS(strata_aligned_alloc);
 STRATA_API std::size_t malloc_usable_size(void* block) noexcept;
 
-/// As glibc: an alignment that is no power of two is rounded up to one, where there is one.
+/// As in glibc: an alignment that is no power of two is rounded up to one, if there is one.
 STRATA_API void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
   if (alignment > std::size_t{1} << 63) {
     strata::os::set_errno_invalid();
@@ -86,13 +86,13 @@ __attribute__((alias("memalign"),
 
 std::size_t malloc_usable_size(void* block) noexcept { return strata::usable_bytes(block); }
 
-// What others may leave out who bring a malloc of their own (a program, valgrind): each goes by the
-// name of the function that they do define.
+// Names that others with a malloc of their own (a program, valgrind) may leave out: each goes by
+// the name of the function that they do define.
 
 /// The address that free has here, even if another file defines it.
 __attribute__((alias("strata_free"), visibility("hidden"))) void strata_own_free(void*) noexcept;
 
-/// Two names of one definition: Clang would say that they differ before the program is linked.
+/// Two names of one definition: Clang would assume, before the program is linked, that they differ.
 static bool is_free_ours() noexcept {
   void (*own)(void*) = strata_own_free;
   asm("" : "+r"(own));

@@ -1,6 +1,6 @@
-// The C library's own names for its allocation functions, in the shared library alone: wrappers of
-// malloc use them, and programs that were linked with an older C library, beside free(). They mean
-// the functions here, even if another file defines the usual names. No static executable has them.
+// The C library's own names for its allocation functions, in the shared library only: wrappers of
+// malloc use them, and so do programs linked with an older C library, beside free(). They mean the
+// functions here, even if another file defines the usual names. No static executable has them.
 
 #include <strata/detail/bits.hpp>
 #include <strata/malloc.h>
@@ -13,7 +13,7 @@
 
 extern "C" {
 
-/// What memalign is here (c_api.cpp).
+/// The memalign defined here (c_api.cpp).
 [[gnu::visibility("hidden")]] void* strata_own_memalign(std::size_t alignment,
                                                         std::size_t bytes) noexcept;
 

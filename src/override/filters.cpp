@@ -1,5 +1,6 @@
-// prctl, in the shared library alone: a process that is about to set a filter of system calls, or
-// gives up new privileges for one, gets its heap before the filter can refuse what that takes.
+// prctl, in the shared library only: a process that is about to set a filter of system calls, or
+// gives up new privileges for one, gets its heap before the filter can refuse the system calls for
+// that.
 
 #include <strata/malloc.h>
 

@@ -1,4 +1,4 @@
-// The malloc's first chunk of bookkeeping, in the shared library alone. layout.ld puts larger
+// The malloc's first chunk of bookkeeping, in the shared library only. layout.ld puts larger
 // variables behind it.
 
 #include "base/metadata_arena.h"

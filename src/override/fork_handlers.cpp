@@ -1,6 +1,6 @@
-// What pthread_atfork calls, in the shared library alone: the malloc's fork handlers are registered
-// before the first ones of another file, or with the second thread. A program with neither does
-// without them, and without the pages of the C library that registering touches.
+// The function that pthread_atfork calls, in the shared library only: the malloc's fork handlers
+// are registered before the first ones of another file, or with the second thread. A program with
+// neither does without them, and without the pages of the C library that registering touches.
 
 #include <strata/malloc.h>
 
@@ -9,7 +9,8 @@
 
 #ifdef __GLIBC__
 
-/// The C library has a part of pthread_atfork in every file, which names the file's handle here.
+/// The C library links a part of pthread_atfork into every file, which passes the file's handle
+/// here.
 extern "C" STRATA_API int __register_atfork(void (*before)(), void (*in_parent)(),
                                             void (*in_child)(), void* file) noexcept {
   strata::follow_forks();  // comes here itself, with the malloc's handlers

@@ -1,5 +1,5 @@
-// What the C library offers for looking into its malloc and for tuning it, answered by this one;
-// Strata's own statistics; and the options as a program can read them.
+// The C library's functions to inspect and tune its malloc, answered by this one; Strata's own
+// statistics; and the options as a program can read them.
 
 #include <strata/malloc.h>
 
@@ -29,8 +29,8 @@ class StreamSink final : public strata::TextSink {
   bool has_failed_ = false;
 };
 
-/// glibc's struct mallinfo2, under another name: <malloc.h> is a system header. As there, huge
-/// blocks stand apart: arena == uordblks + fordblks, and the program has uordblks + hblkhd.
+/// glibc's struct mallinfo2, under another name, since <malloc.h> is a system header. As there,
+/// huge blocks stand apart: arena == uordblks + fordblks, and the program has uordblks + hblkhd.
 template <typename T>
 struct Mallinfo {
   T arena;     // bytes mapped, without huge blocks and bookkeeping
@@ -74,7 +74,7 @@ void write_total(strata::TextSink& sink, std::string_view type, std::size_t coun
   sink.write(line.decimal(size).text("\"/>\n").view());
 }
 
-/// The totals that are given in each heap and, once more, below all of them: "fast" is what the
+/// Writes the totals that are in each heap and, once more, below all of them: "fast" is what the
 /// caches hold, "rest" what else is free.
 void write_totals(const strata::Statistics& now, bool is_sum, strata::TextSink& sink) noexcept {
   std::size_t cached = 0;
@@ -92,7 +92,7 @@ void write_totals(const strata::Statistics& now, bool is_sum, strata::TextSink& 
   write_element(sink, "aspace", "mprotect", now.mapped);
 }
 
-/// The document that glibc's malloc_info writes, of one heap: its readers are programs.
+/// Writes glibc's malloc_info document for one heap: its readers are programs.
 void write_malloc_info(const strata::Statistics& now, strata::TextSink& sink) noexcept {
   sink.write("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n");
   std::size_t from = 1;
@@ -114,7 +114,7 @@ void write_malloc_info(const strata::Statistics& now, strata::TextSink& sink) no
   sink.write("</malloc>\n");
 }
 
-/// One option as the environment has it now.
+/// Writes one option as the environment has it now.
 void write_option(const strata::OptionRow& row, strata::JsonWriter& json) noexcept {
   strata::TextWriter name;
   strata::TextWriter range;
@@ -158,14 +158,14 @@ std::size_t strata_options_json(char* buffer, std::size_t size) noexcept {
 
 int strata_release_memory() noexcept { return strata::release_memory() ? 1 : 0; }
 
-/// `pad` is a number of bytes to keep at the heap's end: this heap has none.
+/// glibc's `pad`, bytes to keep at the heap's end, is ignored: this heap has no end.
 STRATA_API int malloc_trim(std::size_t) noexcept { return strata::release_memory() ? 1 : 0; }
 
 STRATA_API Mallinfo<std::size_t> mallinfo2() noexcept { return collect_mallinfo(); }
 
 static_assert(sizeof(Mallinfo<int>) == 10 * sizeof(int), "the C library's has ten figures");
 
-/// Figures beyond an int's range are the largest int, where glibc's wrap around.
+/// Figures beyond an int's range are the largest int; glibc's wrap around.
 STRATA_API Mallinfo<int> mallinfo() noexcept {
   const Mallinfo<std::size_t> from = collect_mallinfo();
   const auto cut = [](std::size_t value) {
@@ -184,15 +184,15 @@ STRATA_API int malloc_info(int options, std::FILE* stream) noexcept {
   return sink.has_failed() ? -1 : 0;
 }
 
-/// To standard error, like glibc's, even if STRATA_STATS_FILE is set.
+/// Writes to standard error, like glibc's, even if STRATA_STATS_FILE is set.
 STRATA_API void malloc_stats() noexcept {
   const strata::Statistics now = strata::collect_statistics(strata::g_malloc);
   strata::FileSink sink("");
   strata::write_statistics(now, sink);
 }
 
-/// Nothing that glibc's parameters tune exists here. All are accepted and change nothing, those too
-/// that glibc does not know; it says success to them as well.
+/// Accepts all parameters and changes nothing, since nothing that glibc's parameters tune exists
+/// here. Even those that glibc does not know, for which it reports success as well.
 STRATA_API int mallopt(int, int) noexcept { return 1; }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// dlopen, in the shared library alone: it takes RTLD_DEEPBIND away. A library that is loaded with
-// this flag finds the C library's malloc before ours. It then gives the blocks of one malloc to the
+// dlopen, in the shared library only: it removes RTLD_DEEPBIND. A library that is loaded with this
+// flag finds the C library's malloc before ours. It then gives the blocks of one malloc to the
 // other, as PHP's extensions do, and the process dies in the C library's free.
 
 #include <strata/malloc.h>
@@ -15,8 +15,8 @@
 #define STRATA_JUMP
 #endif
 
-/// The C library's takes its caller's address from the stack: the caller's own paths are searched,
-/// and the library goes where its caller is. So this must be a jump, in every build.
+/// The C library's dlopen takes its caller's address from the stack: it searches the caller's own
+/// paths, and the library goes where its caller is. So this must be a jump, in every build.
 extern "C" STRATA_API STRATA_JUMPS void* dlopen(const char* file, int flags) noexcept {
   const strata::os::OpenLibrary next = strata::os::next_open_library();
   if (next == nullptr) return nullptr;

@@ -1,9 +1,9 @@
 // Every replaceable operator new and delete.
 //
-// A C program that preloads the library must not need the C++ runtime, so what only a failing
-// operator new needs (the handler, the exception and its way through the nothrow forms) is referred
-// to weakly: a program that calls operator new has it, or has loaded it with a library since; then
-// it is looked up. This file alone is compiled with exceptions.
+// A C program that preloads the library must not need the C++ runtime. So references to what only a
+// failing operator new needs (the handler, the exception and its way through the nothrow forms) are
+// weak: a program that calls operator new has it, or has loaded it with a library since; then it is
+// looked up. Only this file is compiled with exceptions.
 
 #include <cstddef>
 #include <new>
@@ -24,7 +24,8 @@ __attribute__((weak, visibility("default"))) new_handler get_new_handler() noexc
 __attribute__((weak, noreturn, visibility("default"))) void __throw_bad_alloc();
 }  // namespace std
 
-// What the compiler refers to for the one try block below, and Clang for what must not throw.
+// The compiler refers to these for the one try block below, and Clang for functions that must not
+// throw.
 asm(".weak __gxx_personality_v0");
 asm(".weak __cxa_begin_catch");
 asm(".weak __cxa_end_catch");
@@ -33,12 +34,13 @@ asm(".weak _Unwind_Resume");
 asm(".weak _ZSt9terminatev");
 #endif
 
-// By name our own, so that a profile can leave out what runs between an operator and the malloc.
+// In a namespace of ours, so that a profile can leave out the frames between an operator and the
+// malloc.
 namespace strata::operators {
 namespace {
 
-/// A function of the C++ runtime, wherever that came from.
-/// \param bound  the same, if it was there when this file was loaded
+/// Finds a function of the C++ runtime, wherever that came from.
+/// \param bound  the function, if it was there when this file was loaded
 /// \returns  nullptr if there is none
 template <typename Function>
 [[gnu::cold, gnu::noinline]] Function* find_in_runtime(const char* name,
@@ -49,8 +51,8 @@ template <typename Function>
   return reinterpret_cast<Function*>(found);
 }
 
-/// The rest of operator new when memory is out: the program's handler, again and again, until it
-/// has made room, has thrown, or is gone.
+/// The rest of operator new when out of memory: calls the program's handler again and again, until
+/// it has made room, has thrown, or is gone.
 template <typename Retry>
 [[gnu::cold, gnu::noinline]] void* retry_with_handler(Retry retry) {
   const auto get_handler = find_in_runtime("_ZSt15get_new_handlerv", &std::get_new_handler);
@@ -62,9 +64,9 @@ template <typename Retry>
   }
 }
 
-/// The same for the nothrow forms: they call the handler, too, and what it throws is a null
-/// pointer. Where the runtime came later nothing is caught here: its own form does it, which calls
-/// the throwing one.
+/// The same for the nothrow forms: they call the handler, too, and turn what it throws into a null
+/// pointer. If the runtime came later, nothing is caught here: its own nothrow form does that,
+/// which calls the throwing one.
 /// \param name  of that form, as the linker sees it
 template <typename Retry, typename... Arguments>
 [[gnu::cold, gnu::noinline]] void* retry_with_handler_or_null(const char* name, Retry retry,
@@ -92,7 +94,7 @@ constexpr auto kDelete = strata::FreeCall::By::kDelete;
 constexpr auto kDeleteArray = strata::FreeCall::By::kDeleteArray;
 constexpr auto kUnsaid = strata::FreeCall::kUnsaid;
 
-// What the thread's bins do not serve at once. Apart, so that the operators need no stack.
+// The slow paths. Separate, so that the operators need no stack.
 
 template <By kBy>
 [[gnu::noinline]] void* allocate_slowly_or_throw(std::size_t bytes) {
@@ -158,7 +160,7 @@ inline void* allocate_or_null(std::size_t bytes, std::align_val_t alignment) noe
   return allocate_slowly_or_null<kBy>(bytes, boundary);
 }
 
-/// What a replacement throws is a null pointer to the nothrow forms.
+/// For the nothrow forms: turns what a replacement throws into a null pointer.
 template <typename Call>
 [[gnu::cold, gnu::noinline]] void* call_or_null(Call call) noexcept {
   try {
@@ -172,9 +174,9 @@ template <typename Call>
 }  // namespace strata::operators
 using namespace strata::operators;
 
-// The language lets a program replace some of these operators and wants all others to call them: an
-// array form the single one, a nothrow or sized form the plain one. Here all are alike and none
-// calls another, until one turns out to be the program's.
+// The language lets a program replace some of these operators and requires all others to call them:
+// an array form the single one, a nothrow or sized form the plain one. Here all are equivalent, and
+// none calls another until one turns out to be the program's.
 
 // Addresses to compare, never called: their types say nothing. All operators have one, even those
 // that are not compared: valgrind replaces a malloc in the program only where it finds strong
@@ -248,7 +250,7 @@ inline bool is_aligned_delete_array_replaced() noexcept {
          is_replaced<AlignedDelete>(::operator delete[], strata_own_aligned_delete_array);
 }
 
-/// A program that replaces one array operator alone has arrays made by one kind and freed by the
+/// A program that replaces only one array operator has arrays made by one kind and freed by the
 /// other: then nothing is compared.
 strata::FreeCall::By known_kind(strata::FreeCall::By by) noexcept {
   using Kind = strata::FreeCall::By;

@@ -1,13 +1,13 @@
-// What libraries get from the compiler's start files, as far as this one needs it, and what the
-// compiler calls for texts, in the shared library alone. The start files' and the C library's would
-// have to be looked up at the start of every program. No text here is long.
+// The parts of the compiler's start files that this library needs, and the string functions that
+// the compiler calls, in the shared library only. Those of the start files and the C library would
+// have to be looked up at the start of every program. No string here is long.
 
 #include <cstddef>
 
 namespace strata {
 namespace {
 
-/// Keeps the compiler from making a call of what a loop does.
+/// Keeps the compiler from turning a loop into a call.
 template <typename Pointer>
 [[gnu::always_inline]] inline Pointer opaque(Pointer at) noexcept {
   asm("" : "+r"(at));
@@ -16,8 +16,8 @@ template <typename Pointer>
 
 }  // namespace
 
-/// What the C library's part of this file (atexit, pthread_atfork) knows the file by. It stays
-/// loaded, so what it registers is the process's.
+/// The handle by which the C library's part of this file (atexit, pthread_atfork) knows the file.
+/// The file stays loaded, so what it registers is the process's.
 extern "C" void* const __dso_handle;
 [[gnu::used]] void* const __dso_handle = nullptr;
 

@@ -17,7 +17,7 @@ constexpr auto kCrcOfByte = [] {
   return table;
 }();
 
-/// `count` bytes of `value`, the lowest first.
+/// Writes `count` bytes of `value`, the lowest first.
 void put(char* out, std::uint32_t value, int count) noexcept {
   for (int i = 0; i < count; ++i) out[i] = static_cast<char>(value >> 8 * i);
 }

@@ -19,11 +19,11 @@ class GzipSink final : public TextSink {
   GzipSink& operator=(const GzipSink&) = delete;
 
   void write(std::string_view bytes) noexcept override;
-  /// The last block and the sum. Nothing is written after it.
+  /// Writes the last block and the checksum. Nothing may be written after it.
   void finish() noexcept;
 
  private:
-  // Chosen: small enough for the stack of a thread; five bytes are added per block.
+  // Chosen: small enough for a thread's stack; each block adds five bytes.
   static constexpr std::size_t kBlockBytes = 4096;
   static_assert(kBlockBytes <= 0xffff, "a stored block has 16 bits of length");
 

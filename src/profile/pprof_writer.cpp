@@ -42,10 +42,10 @@ namespace location {
 enum : unsigned { kId = 1, kMappingId = 2, kAddress = 3 };
 }
 
-/// Our own frames, where Strata is linked into the program and cannot be told from it by address.
+/// Our own frames, if Strata is linked into the program and cannot be told from it by address.
 constexpr std::string_view kOwnFrames = "strata::.*|strata_.*|malloc|calloc|realloc|operator new.*";
 
-/// One message: fields in a buffer for so many numbers, a field's own and a length included.
+/// One message: fields in a buffer for so many numbers, which include a field's own and a length.
 template <std::size_t kNumbers = 12>
 class Message {
  public:
@@ -82,7 +82,7 @@ void write_message(TextSink& out, unsigned field, std::string_view content) noex
   out.write(content);
 }
 
-/// A frame as pprof wants it: inside the call, not after it.
+/// The address that pprof wants for a frame: inside the call, not after it.
 std::uint64_t call_address(std::uintptr_t return_address) noexcept { return return_address - 1; }
 
 }  // namespace
@@ -157,7 +157,7 @@ void PprofWriter::write_samples(SiteTable& sites, std::size_t rate) noexcept {
   }
 }
 
-/// Every address once, each after the mapping that contains it.
+/// Writes every address once, each after the mapping that contains it.
 bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
   // Sites that came since the samples were written add locations that no sample has: harmless.
   const std::uint32_t last = sites.count();

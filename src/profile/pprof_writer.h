@@ -10,13 +10,13 @@
 
 namespace strata {
 
-/// Writes the sites of one rate as a heap profile in pprof's format (profile.proto, not yet
-/// wrapped in gzip): objects and bytes, allocated and live, by stack, where it is a heap of
-/// the user's with the label `heap`; the mapped files with their build ids, so that pprof and
-/// `strata report` find names and lines.
+/// Writes the sites of one rate as a heap profile in pprof's format (profile.proto, not yet wrapped
+/// in gzip): objects and bytes, allocated and live, by stack, with the label `heap` for a user
+/// heap; and the mapped files with their build IDs, so that pprof and `strata report` find names
+/// and lines.
 ///
-/// A location's number is its address, so that no table of them is needed; memory for sorting them
-/// comes from the page source and goes back. Nothing is allocated otherwise.
+/// A location's ID is its address, so no table of them is needed. Memory for sorting comes from the
+/// page source and goes back; nothing else is allocated.
 /// \source   github.com/google/pprof, proto/profile.proto.
 /// \threads  One at a time; sites may change meanwhile: each sum is what it was at some moment.
 class PprofWriter {
@@ -24,9 +24,9 @@ class PprofWriter {
   PprofWriter(TextSink& out, os::PageSource& pages) noexcept : out_(out), pages_(pages) {}
 
   /// \param started_ns  wall-clock time; the profile lasts until now
-  /// \returns  False when out of memory: what was written is no profile then.
+  /// \returns  False when out of memory: then what was written is no profile.
   bool write(SiteTable& sites, std::size_t rate, std::uint64_t started_ns) noexcept;
-  /// False if the kernel did not say which files are mapped: then addresses stay without names.
+  /// False if the kernel did not say which files are mapped: then addresses have no names.
   bool has_all_files() const noexcept { return has_all_files_; }
 
  private:

@@ -26,7 +26,7 @@ double logarithm(double x) noexcept {
   return exponent * kLn2 + 2 * sum;
 }
 
-/// 1 - e^-x for x >= 0, exact to the last bits for small x too.
+/// 1 - e^-x for x >= 0, exact to the last bits, even for small x.
 double chance(double x) noexcept {
   if (x > 40) return 1;
   // For larger x: e^-x by squaring from an x below one half.

@@ -6,15 +6,15 @@
 
 namespace strata {
 
-/// Which allocations a profile takes, and how many each of them stands for.
+/// Chooses the allocations that a profile takes, and computes how many each stands for.
 ///
-/// Every byte has the same small chance to be the one that takes its allocation into the profile,
-/// so the bytes between two samples are exponentially distributed with the mean `rate`, an
-/// allocation of n bytes is taken with the chance 1 - e^(-n/rate), and counts as the inverse of
-/// that: sums of weights are unbiased estimates for any mixture of sizes. A rate of 1 takes
-/// everything, with weight 1.
+/// Every byte is equally likely to be the one that takes its allocation into the profile. So the
+/// bytes between two samples are exponentially distributed with the mean `rate`; an allocation of n
+/// bytes is taken with probability 1 - e^(-n/rate), and counts as the inverse of that: sums of
+/// weights are unbiased estimates for any mixture of sizes. A rate of 1 takes everything, with
+/// weight 1.
 ///
-/// Logarithm and exponential are our own: the library needs nothing but the C library at load.
+/// Logarithm and exponential are our own: the library loads only the C library.
 /// \threads  Any number at once.
 class Sampling {
  public:
@@ -26,16 +26,16 @@ class Sampling {
 
   void seed(std::uint64_t value) noexcept { state_.store(value, std::memory_order_relaxed); }
 
-  /// Bytes from here to the next sample.
+  /// Draws the bytes to the next sample.
   /// \pre  1 <= rate <= kMaxRate
   std::int64_t draw_interval(std::size_t rate) noexcept;
 
-  /// What an allocation that is counted as so many bytes stands for, in 1/kOne.
+  /// The weight of an allocation that counts for so many bytes, in 1/kOne.
   /// \pre  bytes >= 1
   static std::uint64_t weight(std::size_t rate, std::size_t bytes) noexcept;
 
  private:
-  // relaxed: each draw takes another number of one sequence, nothing is ordered by it.
+  // relaxed: each draw takes another number of one sequence; it orders nothing.
   std::atomic<std::uint64_t> state_;
 };
 

@@ -10,7 +10,7 @@
 namespace strata {
 namespace {
 
-/// What is live of one site, or of one heap: then the id is 0.
+/// Live memory of one site, or of one heap: then the ID is 0.
 struct Live {
   std::uint64_t bytes;
   std::uint64_t objects;
@@ -71,7 +71,7 @@ void write_site(const Site& site, const Live& live, bool tells_all_apart, TextSi
              out);
 }
 
-/// What each heap has of it, the largest first; nothing if all is the malloc's.
+/// Writes the part of each heap, the largest first; nothing if all is the malloc's.
 /// \param heaps  room for as many as there are sites
 void write_heaps(const Live* first, const Live* end, std::size_t most, Live* heaps,
                  TextSink& out) noexcept {

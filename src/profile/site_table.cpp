@@ -85,7 +85,7 @@ std::uint32_t SiteTable::find_or_make(std::uint64_t hash, const std::uintptr_t* 
   return count + 1;
 }
 
-/// The next site of the newest chunk, with its frames.
+/// Makes a site in the newest chunk, with its frames.
 /// \returns  nullptr when out of memory
 Site* SiteTable::make_site(const std::uintptr_t* frames, std::size_t depth) noexcept {
   const Place place(count_.load(std::memory_order_relaxed));
@@ -129,7 +129,7 @@ const HeapLabel* SiteTable::label(std::string_view name) noexcept {
   return made;
 }
 
-/// Twice as many buckets.
+/// Doubles the buckets.
 /// \returns  false when out of memory: the walks become longer
 bool SiteTable::grow() noexcept {
   const std::uint32_t wanted = bucket_count_ == 0 ? kFirstBuckets : 2 * bucket_count_;
