@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 
-/// \file  How large the code that `strata advise` prints makes what it advises: strata-cell makes
-/// the same for the trial. Sizes are address space; memory is used as it is touched.
+/// \file  The sizes that `strata advise` prints for the allocators it suggests. strata-cell uses
+/// the same sizes in the trial. They are address space; memory is committed when it is
+/// touched.
 
 namespace strata::advised {
 
-/// For a run that needs more than the recorded one.
+/// Adds a quarter, for a run that needs more than the recorded one.
 constexpr std::uint64_t with_room(std::uint64_t objects) noexcept { return objects + objects / 4; }
 
 constexpr std::uint64_t whole_pages(std::uint64_t bytes) noexcept {
@@ -16,13 +17,14 @@ constexpr std::uint64_t whole_pages(std::uint64_t bytes) noexcept {
   return (bytes + kPage) / kPage * kPage;
 }
 
-/// \param run_bytes  of all objects that begin while any of them lives; the trial adds to each what
-///                   its alignment may take, since it has no upstream for what does not fit
+/// \param run_bytes  bytes of all objects allocated while any of them is live. The trial adds room
+///                   for the alignment of each object: it has no upstream allocator for what does
+///                   not fit.
 constexpr std::uint64_t arena_bytes(std::uint64_t run_bytes) noexcept {
   return whole_pages(2 * run_bytes);
 }
 
-// What the toolkit's headers say (cell/replay/routes.h compares).
+// Limits from the toolkit's headers; cell/replay/routes.h asserts that they agree.
 constexpr std::uint64_t kLeastBlockBytes = 8;
 constexpr std::uint64_t kLeastHeapBlockBytes = 32;
 constexpr std::uint64_t kMostHeapBytes = std::uint64_t{1} << 34;
@@ -32,12 +34,12 @@ constexpr std::uint64_t kUsualLeaves = 8;
 constexpr std::uint64_t block_bytes(std::uint64_t bytes) noexcept {
   return std::max(bytes, kLeastBlockBytes);
 }
-/// Of the arena that the blocks lie in.
+/// Size of the arena that holds the blocks.
 constexpr std::uint64_t blocks_arena_bytes(std::uint64_t bytes, std::uint64_t blocks) noexcept {
   return whole_pages((block_bytes(bytes) + 24) * blocks);
 }
 
-/// A word of the bitmap to spare for each thread, where there are several.
+/// With several threads, adds a word of the bitmap for each.
 constexpr std::uint64_t bitmap_blocks(std::uint64_t live, std::uint64_t threads) noexcept {
   return with_room(live) + (threads > 1 ? 64 * threads : 0);
 }
@@ -45,14 +47,14 @@ constexpr std::uint64_t bitmap_leaves(std::uint64_t threads) noexcept {
   return std::max(kUsualLeaves, threads);
 }
 
-/// Twice what lives at once, with what the heap keeps beside small objects.
+/// Twice the live bytes, plus what the heap stores beside small objects.
 constexpr std::uint64_t heap_bytes(std::uint64_t live_bytes, std::uint64_t live) noexcept {
   constexpr std::uint64_t kSpare = 1 << 20;
   return std::min(whole_pages(2 * (live_bytes + live * kLeastHeapBlockBytes) + kSpare),
                   kMostHeapBytes);
 }
 
-/// No request may be larger than an arena.
+/// A request cannot be larger than an arena.
 constexpr std::uint64_t heaps_arena_bytes(std::uint64_t largest) noexcept {
   return std::max(kUsualHeapsArenaBytes, 2 * largest);
 }

@@ -5,9 +5,7 @@
 
 namespace strata::cell {
 
-/// Where a cell stands, in a page that it shares with `strata`, so that showing it costs the load a
-/// store and no system call. At kReady, kLoaded and kAfter the cell rests until `strata` has
-/// looked.
+/// The progress of a cell, which rests at kReady, kLoaded and kAfter until `strata` has sampled it.
 enum class Phase : std::uint32_t {
   kStarting,  ///< reads options, draws operations
   kReady,     ///< rests
@@ -18,14 +16,16 @@ enum class Phase : std::uint32_t {
   kReporting,
 };
 
-/// Zero bytes are a board on which nothing happened yet.
+/// The page that a cell shares with `strata`: a cell shows its phase by a store, without a system
+/// call. A zeroed page is a valid board on which nothing has happened.
 struct Board {
-  std::atomic<std::int32_t> process;  ///< the cell's; before `phase`
-  std::atomic<Phase> phase;           ///< by the cell: release, with what was done before it
+  std::atomic<std::int32_t> process;  ///< the cell's process; set before `phase`
+  std::atomic<Phase> phase;           ///< by the cell; release: publishes what it did before
   std::atomic<Phase> seen;            ///< by `strata`: the resting phase that may end
-  /// Resident bytes of the harness's tables, to be subtracted; relaxed, exact where the cell rests.
+  /// Resident bytes of the harness's tables, to be subtracted. Relaxed; exact while the cell rests.
   std::atomic<std::uint64_t> table_bytes;
-  /// Bytes asked for that live, for loads that tell it; relaxed, in steps of some KiB a thread.
+  /// Requested bytes that are live, if the load reports them. Relaxed; each thread updates it in
+  /// steps of some KiB.
   std::atomic<std::uint64_t> live_bytes;
 };
 static_assert(std::atomic<Phase>::is_always_lock_free &&

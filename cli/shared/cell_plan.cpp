@@ -11,7 +11,7 @@
 namespace strata::cell {
 namespace {
 
-/// visit(name, field) for what every scenario takes: the one list of it.
+/// Calls visit(name, field) for each option that every scenario takes. The only list of them.
 template <typename Plan, typename Visit>
 void for_each_field(Plan& plan, Visit visit) {
   visit("contender", plan.contender);
@@ -69,7 +69,7 @@ CellPlan CellPlan::from_words(const std::vector<std::string>& words) {
       is_common = true;
     });
     if (is_common) continue;
-    // The last word counts, as for the fields.
+    // The last value given wins, as for the fields.
     std::erase_if(plan.options, [&](const auto& option) { return option.first == name; });
     plan.options.emplace_back(name, text);
   }

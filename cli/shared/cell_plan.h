@@ -8,24 +8,23 @@
 
 namespace strata::cell {
 
-/// What one process of the matrix is to do: `strata` writes it as words of a command line, which
-/// strata-cell reads.
+/// What one process of the matrix runs. `strata` passes it to strata-cell as command-line words.
 struct CellPlan {
   std::string scenario;
   std::string contender;  ///< empty: the malloc of the process
   int threads = 1;
-  double seconds = 0;     ///< when the load ends; 0: never, `ops` decides
-  std::uint64_t ops = 0;  ///< of all threads, after which it ends; 0: none, `seconds` decides
-  int warmup = 0;         ///< batches of each thread that are run and not counted
+  double seconds = 0;     ///< the load ends after this time; 0: no limit, `ops` ends it
+  std::uint64_t ops = 0;  ///< the load ends after this many, summed over threads; 0: no limit
+  int warmup = 0;         ///< uncounted batches that each thread runs first
   std::uint64_t seed = 1;
   double sample_rate = 0;  ///< the share of the operations that is timed one by one
-  int board_fd = -1;       ///< -1: not watched, nothing rests
+  int board_fd = -1;       ///< -1: not watched, so the cell never rests
   int findings_fd = 1;
   OptionValues options;  ///< of the scenario
 
   /// "churn", "--threads=2", …
   std::vector<std::string> words() const;
-  /// \errors  std::invalid_argument with a sentence for words that are no plan.
+  /// \errors  std::invalid_argument, with a sentence, if the words are not a valid plan.
   static CellPlan from_words(const std::vector<std::string>& words);
 
   bool operator==(const CellPlan&) const = default;

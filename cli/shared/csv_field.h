@@ -5,7 +5,7 @@
 
 namespace strata {
 
-/// The text as a field of CSV: quoted where RFC 4180 wants it.
+/// Returns the text as a CSV field, quoted where RFC 4180 requires it.
 inline std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string field = "\"";

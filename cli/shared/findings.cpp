@@ -79,7 +79,7 @@ void FindingsWriter::flush() noexcept {
 
 CellFindings parse_findings(std::string_view text) {
   CellFindings findings;
-  text = text.substr(0, text.rfind('\n') + 1);  // half a line is none
+  text = text.substr(0, text.rfind('\n') + 1);  // drops an incomplete last line
   while (!text.empty()) take_in(findings, take_word(text, '\n'));
   return findings;
 }

@@ -6,15 +6,16 @@
 
 namespace strata::cell {
 
-/// A logarithmic scale with a linear one inside each power of two: every bucket is narrower than 1%
-/// of the values in it, from picoseconds to minutes, in a few thousand buckets.
+/// A logarithmic scale of a few thousand buckets, linear within each power of two. It covers
+/// picoseconds to minutes; each bucket is narrower than 1% of its values.
 ///
 ///   value   0 … 255     256 257 | 258 259 | …  510 511    512 … 515 | …
 ///   bucket  0 … 255         256       257            383        384
 /// \source  Gil Tene's HdrHistogram.
 struct LogBuckets {
   static constexpr unsigned kLinearBits = 7;  ///< 128 buckets in each power of two: 0.8% wide
-  static constexpr unsigned kValueBits = 50;  ///< of picoseconds: up to 18 minutes, more is clamped
+  static constexpr unsigned kValueBits =
+      50;  ///< of picoseconds: up to 18 minutes; larger values are clamped
   static constexpr std::uint64_t kPerOctave = std::uint64_t{1} << kLinearBits;
   static constexpr std::uint64_t kLargest = (std::uint64_t{1} << kValueBits) - 1;
 
@@ -24,7 +25,7 @@ struct LogBuckets {
     unsigned shift = static_cast<unsigned>(std::bit_width(value)) - kLinearBits - 1;
     return static_cast<std::size_t>(shift * kPerOctave + (value >> shift));
   }
-  /// The smallest value of a bucket; that of the next one is where it ends.
+  /// The smallest value of a bucket. It ends where the next one begins.
   static constexpr std::uint64_t lower_of(std::size_t index) noexcept {
     if (index < 2 * kPerOctave) return index;
     std::size_t shift = index / kPerOctave - 1;

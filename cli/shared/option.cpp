@@ -13,7 +13,7 @@
 namespace strata::cell {
 namespace {
 
-/// A whole number without an exponent, whatever its size.
+/// Formats a whole number without an exponent.
 std::string plain(double value) { return fmt::format("{:.15g}", value); }
 
 template <typename Number>
@@ -22,7 +22,7 @@ bool is_between(const std::string& text, double lowest, double highest) {
   return value && static_cast<double>(*value) >= lowest && static_cast<double>(*value) <= highest;
 }
 
-/// A file of sizes that no cell could read would fail all of them, one by one.
+/// Checks a file of sizes once, so that an unreadable one does not fail every cell.
 std::string why_not_sizes(const std::string& path) {
   try {
     Sizes(path, 1);

@@ -7,8 +7,8 @@
 
 namespace strata::cell {
 
-/// An option of a scenario, `--name VALUE`, declared where the scenario is. On the command line
-/// each takes a list, "16,64,256", and is then a dimension of the matrix; a cell sees one value.
+/// An option of a scenario, `--name VALUE`, declared in the scenario's file. The command line takes
+/// a list, "16,64,256", which becomes a dimension of the matrix; a cell gets one value.
 struct Option {
   enum class Kind { kCount, kReal, kChoice, kSizes, kPath, kFlag };
   Kind kind = Kind::kCount;
@@ -19,7 +19,8 @@ struct Option {
   double lowest = 0;          ///< kCount, kReal
   double highest = 0;
   std::vector<std::string> choices = {};  ///< kChoice, kSizes, kFlag
-  std::string ceiling = {};  ///< kCount: the option that this one must not exceed; may be empty
+  std::string ceiling =
+      {};  ///< kCount: the option whose value is the upper limit of this one; may be empty
 
   static Option count(std::string name, std::uint64_t default_value, std::uint64_t lowest,
                       std::uint64_t highest, std::string unit, std::string sentence);
@@ -33,7 +34,7 @@ struct Option {
   static Option path(std::string name, std::string sentence);
   static Option flag(std::string name, std::string sentence);
 
-  /// The same option, never above the one of this name.
+  /// Requires this option's value to be at most that of option `other`.
   Option at_most(std::string other) && {
     ceiling = std::move(other);
     return std::move(*this);
@@ -41,12 +42,12 @@ struct Option {
 
   bool is_number() const { return kind == Kind::kCount || kind == Kind::kReal; }
   bool is_flag() const { return kind == Kind::kFlag; }
-  /// "N", "bytes", "fixed|mixed|pareto|FILE": what the help shows for the value.
+  /// The placeholder for the value in the help: "N", "bytes", "fixed|mixed|pareto|FILE".
   std::string value_name() const;
   /// "default 64, 1 to 67108864 bytes"; empty for a flag.
   std::string range() const;
-  /// Why `text` is not a value of this option: a sentence that names the option, the text and what
-  /// it may be. Empty if it is one.
+  /// Returns why `text` is not a valid value: a sentence that names the option, the text and the
+  /// allowed values. Empty if it is valid.
   std::string why_not(const std::string& text) const;
 
   bool operator==(const Option&) const = default;

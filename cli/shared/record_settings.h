@@ -1,20 +1,23 @@
 #pragma once
 
-/// \file  How `strata record` tells the recorder what to do: variables of the recorded program's
-/// environment, which the programs that it starts inherit. Numbers are decimal.
+/// \file  The environment variables through which `strata record` configures the recorder. Programs
+/// started by the recorded one inherit them. Numbers are decimal.
 
 namespace strata::record_settings {
 
 inline constexpr const char* kLibrary = "libstrata-record.so";
 
-/// The trace; %p stands for the process's number. A process that finds the file there already
-/// makes another, with its own number after the name. Without it nothing is recorded.
+/// The trace file; %p stands for the process ID. If the file exists, the process writes another
+/// one, with its process ID appended to the name. Without this variable nothing is recorded.
 inline constexpr const char* kFile = "STRATA_RECORD";
-inline constexpr const char* kStacks = "STRATA_RECORD_STACKS";  ///< frames at most; 0: no stacks
+inline constexpr const char* kStacks =
+    "STRATA_RECORD_STACKS";  ///< maximum number of frames; 0: no stacks
 inline constexpr const char* kAfterMs = "STRATA_RECORD_AFTER_MS";
 inline constexpr const char* kForMs = "STRATA_RECORD_FOR_MS";
-inline constexpr const char* kSignal = "STRATA_RECORD_SIGNAL";  ///< begins it, and ends it
-inline constexpr const char* kDrop = "STRATA_RECORD_DROP";  ///< 1: rather than wait for the disk
+inline constexpr const char* kSignal =
+    "STRATA_RECORD_SIGNAL";  ///< starts the recording, and stops it
+inline constexpr const char* kDrop =
+    "STRATA_RECORD_DROP";  ///< 1: drop events instead of waiting for the disk
 
 inline constexpr int kMostFrames = 128;
 

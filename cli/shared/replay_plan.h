@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
-/// \file  A trace made ready to be replayed: what `strata replay` writes and strata-cell runs. Both
-/// are of one build, so the format has no versions.
+/// \file  A trace prepared for replay: `strata replay` writes it, strata-cell runs it. Both come
+/// from the same build, so the format has no version.
 ///
 ///   PlanHeader | PlanStream[streams] | epoch_threads: uint32[epochs], padded to 8 | chunks
 ///
-/// A stream has the calls of one thread as words of 64 bits, in chunks that lie anywhere in the
-/// file; the first word of a chunk says where the next one begins, 0 for none.
+/// A stream holds the calls of one thread as 64-bit words, in chunks anywhere in the file. The
+/// first word of a chunk is the position of the next one, or 0.
 
 namespace strata::plan {
 
@@ -23,23 +23,23 @@ struct Header {
   std::uint64_t calls;
   std::uint64_t peak_live_bytes;
 
-  // What a place's calls go to instead of malloc, if any do.
-  std::uint64_t routed_bytes;       ///< of the largest object
-  std::uint64_t routed_peak;        ///< objects that live at once
-  std::uint64_t routed_live_bytes;  ///< of those that live at once, at most
-  std::uint64_t routed_run_bytes;   ///< begun while any of them lived, at most
+  // Calls that are routed to a replacement for malloc, if any.
+  std::uint64_t routed_bytes;       ///< size of the largest object
+  std::uint64_t routed_peak;        ///< maximum number of live objects
+  std::uint64_t routed_live_bytes;  ///< maximum of the live objects' total size
+  std::uint64_t routed_run_bytes;   ///< maximum of bytes allocated while any of them was live
 };
 
 struct Stream {
-  std::uint64_t first_chunk;  ///< where it begins in the file
+  std::uint64_t first_chunk;  ///< position in the file
   std::uint64_t words;
-  std::uint64_t slots;  ///< of objects that no other thread ends
+  std::uint64_t slots;  ///< for objects that only this thread ends
 };
 
 constexpr std::size_t kChunkWords = 2048;
 constexpr std::size_t kChunkBytes = kChunkWords * sizeof(std::uint64_t);
 
-/// What a word says.
+/// The kind of a word.
 enum class Kind : unsigned {
   kMalloc,
   kCalloc,
@@ -47,21 +47,22 @@ enum class Kind : unsigned {
   kNew,
   kFree,
   kDelete,
-  kRealloc,  ///< followed by a word of kFree, or kNone, for the object that it ends
+  kRealloc,  ///< followed by a word of kFree or kNone for the object that it ends
   kNone,
-  kTime,   ///< the payload: nanoseconds since the beginning, for --pace recorded
-  kStart,  ///< the payload: the stream of a thread that starts now
-  kEpoch,  ///< the payload: what follows belongs to this epoch
-  kMove,   ///< an object's bytes, to the beginning of the object in the next word's slot
+  kTime,   ///< payload: nanoseconds since the beginning, for --pace recorded
+  kStart,  ///< payload: the stream of a thread that starts now
+  kEpoch,  ///< payload: the epoch that the following words belong to
+  kMove,   ///< copy an object's bytes to the beginning of the object in the next word's slot
 };
 
-/// A call:  kind 0-3 | flags 4-7 | slot 8-33 | bytes 34-63.  Then a word of the size if it is wide,
-/// and a word of the turn (0-31) and the alignment's logarithm (32-39) if it is shared or aligned.
+/// A call:  kind 0-3 | flags 4-7 | slot 8-33 | bytes 34-63. A word with the size follows if kWide
+/// is set, then a word with the turn (0-31) and the alignment's logarithm (32-39) if kShared or
+/// kAligned is set.
 constexpr unsigned kKindMask = 15;
-constexpr unsigned kShared = 1 << 4;  ///< the slot is one that threads pass on in turns
-constexpr unsigned kWide = 1 << 5;    ///< the size does not fit
+constexpr unsigned kShared = 1 << 4;  ///< threads pass the slot on in turns
+constexpr unsigned kWide = 1 << 5;    ///< the size does not fit into the word
 constexpr unsigned kAligned = 1 << 6;
-constexpr unsigned kRouted = 1 << 7;  ///< not a call of malloc but of what replaces it
+constexpr unsigned kRouted = 1 << 7;  ///< a call of malloc's replacement
 constexpr unsigned kSlotShift = 8;
 constexpr unsigned kSlotBits = 26;
 constexpr unsigned kBytesShift = kSlotShift + kSlotBits;
@@ -76,11 +77,12 @@ constexpr std::uint64_t slot_of(std::uint64_t word) noexcept {
 }
 constexpr std::uint64_t payload_of(std::uint64_t word) noexcept { return word >> kPayloadShift; }
 
-/// A shared slot's turn goes up by two with each object: even while it is empty, odd while it
-/// holds one. A thread that needs an object waits for its turn, so any scheduling is right.
+/// The turn of a shared slot rises by two with each object: it is even while the slot is empty, odd
+/// while it holds an object. A thread that needs an object waits for its turn, so the replay is
+/// correct under any scheduling.
 ///
-/// An epoch is a stretch of the trace. A thread enters one when all before the last are done, so
-/// that no thread runs far ahead of what the others did at that time.
+/// An epoch is a stretch of the trace. A thread enters an epoch only when every thread has finished
+/// all epochs before the previous one, so no thread runs far ahead of the others.
 constexpr std::uint64_t kEpochsAtOnce = 2;
 
 }  // namespace strata::plan

@@ -8,19 +8,19 @@
 #include <system_error>
 #include <type_traits>
 
-/// \file  Text taken apart.
+/// \file  Functions that take text apart.
 
 namespace strata {
 
-/// Cuts the next word off; what stands behind the separator is left.
+/// Removes the next word and its separator from `text` and returns the word.
 inline std::string_view take_word(std::string_view& text, char separator = ' ') {
   const std::string_view word = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(word.size() + 1, text.size()));
   return word;
 }
 
-/// The whole of `text` as a finite number, or nothing: from_chars takes no sign +, no space, no
-/// locale.
+/// Parses all of `text` as a finite number, or returns nothing. Accepts no leading + and no spaces;
+/// independent of the locale (from_chars).
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text, [[maybe_unused]] int base = 10) {
   Number value{};

@@ -51,13 +51,13 @@ class CsvReader {
     throw TraceError(fmt::format("line {} of '{}': {}", line_, name_, what));
   }
 
-  /// Takes the next line apart: commas, and quotes around what has some itself.
+  /// Splits the next line at commas; fields that contain commas are quoted.
   bool next_line() {
     std::string line;
     if (!std::getline(in_, line)) return false;
     ++line_;
     if (line.ends_with('\r')) line.pop_back();
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of spreadsheets
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write it
     if (line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     words_.assign(1, "");
     bool is_quoted = false;
@@ -134,7 +134,7 @@ class CsvReader {
       add_stack();
     } else if (kind == "#dropped") {
       out_.add_dropped(number(word(1), "dropped"));
-    }  // any other is a comment
+    }  // any other line is a comment
   }
 
   void name_thread() {
@@ -178,7 +178,7 @@ class CsvReader {
     event.time_ns = time_ns_;
     event.thread = thread();
     if (begins_object(event.operation)) read_beginning(event);
-    // A realloc that fails ends nothing.
+    // A realloc that fails ends no object.
     const bool has_failed = begins_object(event.operation) && event.object == kNoObject;
     if (ends_object(event.operation) && !has_failed) event.ended = end_object(event.operation);
     if (event.object != kNoObject) begin_object(event);
@@ -195,7 +195,7 @@ class CsvReader {
     time_ns_ = time_ns;
   }
 
-  /// Threads get their numbers as they come, and have their names written then.
+  /// Numbers threads in order of appearance and writes their names at that time.
   std::uint32_t thread() {
     const std::string name(field(kThread));
     const auto [at, is_new] =
@@ -220,7 +220,7 @@ class CsvReader {
   }
 
   std::uint64_t end_object(Operation operation) {
-    // Tools that know one column for objects have a free's there.
+    // Tools with a single object column put a free's object there.
     std::string name(field(kEnded));
     if (name.empty() && operation != Operation::kRealloc) name = field(kObject);
     if (name.empty()) {
@@ -234,7 +234,7 @@ class CsvReader {
     return object;
   }
 
-  /// An object whose name goes to another has ended unseen.
+  /// If the name is still in use, its previous object ended unrecorded.
   void begin_object(const Event& event) {
     const auto [at, is_new] = live_.try_emplace(std::string(field(kObject)), event.object);
     if (is_new) return;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<const char*, kOperations> kNames = {"malloc", "calloc", "aligned", "new",
                                                          "free",   "delete", "realloc", "lost"};
 
-/// Writes what the reader came to know since the last time.
+/// Writes the definitions that the reader has read since the last call.
 class Definitions {
  public:
   Definitions(const Reader& trace, std::ostream& out) : trace_(trace), out_(out) {}
@@ -28,7 +28,7 @@ class Definitions {
            << '\n';
     }
     for (; stacks_ < trace_.stacks().size(); ++stacks_) {
-      // A stack lies in the last module told before it: those of later do not stand here yet.
+      // A frame lies in the last module defined before it, so write no module beyond that one yet.
       const std::uint32_t module = trace_.module_of(stacks_);
       if (module != Reader::kNoModule) write_modules(module + 1);
       const StackNode& node = trace_.stacks()[stacks_];
@@ -58,7 +58,7 @@ class Definitions {
   Properties process_;
   std::size_t threads_ = 0;
   std::size_t modules_ = 0;
-  std::uint32_t stacks_ = 1;  // the root is no frame
+  std::uint32_t stacks_ = 1;  // the root is not a frame
   std::uint64_t dropped_ = 0;
 };
 

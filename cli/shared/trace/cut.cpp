@@ -16,7 +16,7 @@ class Cut {
     if (event.ended < kUnknownObject) {
       event.ended = event.ended < first_object_ ? kUnknownObject : event.ended - first_object_;
     }
-    // How an object was lost that is not ours is no event of ours.
+    // A lost object from before the part is not an event of the part.
     if (event.operation == Operation::kLost && event.ended == kUnknownObject) return;
     event.time_ns -= from_ns_;
     event.thread = thread(event.thread);
@@ -30,7 +30,7 @@ class Cut {
     told_dropped_ = in_.dropped_events();
   }
 
-  /// Calls that were dropped since the last event that is not in the part: they may lie in it.
+  /// Adds the calls dropped since the last event outside the part: they may belong to it.
   void add_dropped() {
     const std::uint64_t dropped = in_.dropped_events();
     if (dropped != told_dropped_) out_.add_dropped(dropped - told_dropped_);
@@ -54,7 +54,7 @@ class Cut {
   }
 
  private:
-  /// The address lies in the last module that is told before it and holds it.
+  /// Writes modules so that the last one written that holds the address is the right one.
   void need_module(std::uint32_t number, std::uint64_t address) {
     if (number == Reader::kNoModule) return;
     for (std::size_t i = modules_.size(); i-- > 0;) {
@@ -92,9 +92,9 @@ class Cut {
   const std::uint64_t from_ns_;
   std::uint64_t first_object_ = 0;
   std::uint64_t told_dropped_ = 0;
-  std::vector<std::uint32_t> modules_;  ///< those told, in their order
+  std::vector<std::uint32_t> modules_;  ///< modules written, in order
   std::unordered_map<std::uint32_t, std::uint32_t> threads_;
-  std::unordered_map<std::uint32_t, std::uint32_t> stacks_{{0, 0}};  ///< the root is the root
+  std::unordered_map<std::uint32_t, std::uint32_t> stacks_{{0, 0}};  ///< the root maps to the root
 };
 
 }  // namespace

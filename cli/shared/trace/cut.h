@@ -7,10 +7,10 @@
 
 namespace strata::trace {
 
-/// Writes the part of a trace from `from_ns` on, and before `until_ns`: its time begins anew, what
-/// was live before is unknown, and only stacks that it needs are in it. What was dropped at its
-/// borders counts as dropped in it.
-/// \errors  TraceError. The writer's own failure shows in has_failed().
+/// Copies the events from `from_ns` until before `until_ns` to a new trace. Its time starts at 0,
+/// objects live before it are unknown, and it holds only the stacks it needs. Events dropped at its
+/// borders count as dropped in it.
+/// \errors  TraceError. If the writer fails, out.has_failed() is true.
 void cut(Reader& in, Writer& out, std::uint64_t from_ns, std::uint64_t until_ns);
 
 }  // namespace strata::trace

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint32_t kReversedPolynomial = 0x82f63b78;
 constexpr std::size_t kAtOnce = 8;
 
-/// Table n has the checksum of each byte with n zero bytes after it.
+/// Table n holds the checksum of each byte followed by n zero bytes.
 using Tables = std::array<std::array<std::uint32_t, 256>, kAtOnce>;
 
 constexpr Tables make_tables() {
@@ -30,7 +30,7 @@ constexpr Tables kTables = make_tables();
 
 }  // namespace
 
-/// Eight bytes at a time, each through a table of its own.
+/// Processes eight bytes at a time, each through its own table.
 /// \source  Kounavis, Berry, "Novel table lookup-based algorithms for high-performance CRC
 ///          generation" (2008)
 std::uint32_t checksum(const void* bytes, std::size_t count) noexcept {

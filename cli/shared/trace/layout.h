@@ -17,40 +17,40 @@ constexpr std::uint32_t kBlockMagic = 0x4b4c4253;  // "SBLK"
 struct FileHeader {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t header_bytes;  ///< of this header: where the first block begins
+  std::uint32_t header_bytes;  ///< size of this header, so the first block's position
   std::uint64_t tick_ns;       ///< the unit of time
   std::uint32_t reserved;
-  std::uint32_t checksum;  ///< of what stands before it
+  std::uint32_t checksum;  ///< of the bytes before it
 };
 static_assert(sizeof(FileHeader) == 32);
 
-/// A reader passes over kinds that it does not know.
+/// Readers skip unknown kinds.
 enum class BlockKind : std::uint32_t {
   kProcess = 1,  ///< text: lines "name=value"
   kThreads = 2,  ///< text: lines "number thread-id name"
   kModules = 3,  ///< text: lines "start end offset build-id path", numbers in hexadecimal
   kStacks = 4,   ///< columns: parents, return addresses
   kEvents = 5,   ///< columns of EventColumn
-  kDropped = 6,  ///< text: "events=N": so many are missing here
+  kDropped = 6,  ///< text: "events=N": the number of events missing here
   kEnd = 7,      ///< text: lines "name=value": how the recording ended
 };
 
 struct BlockHeader {
   std::uint32_t magic;
   std::uint32_t kind;
-  std::uint32_t stored_bytes;  ///< what follows this header
+  std::uint32_t stored_bytes;  ///< bytes that follow this header
   std::uint32_t count;         ///< events, or nodes of stacks; 0 for text
   std::uint64_t first_number;  ///< of the first event, or node
   std::uint64_t first_object;  ///< the number that the next object gets
-  std::uint64_t first_tick;    ///< the time that the first difference counts from
+  std::uint64_t first_tick;    ///< the base of the first time difference
   std::uint64_t last_tick;
   std::uint32_t body_checksum;  ///< of the bytes that follow
-  std::uint32_t checksum;       ///< of what stands before it
+  std::uint32_t checksum;       ///< of the header's bytes before it
 };
 static_assert(sizeof(BlockHeader) == 56);
 
-/// A body is a table of these, one for each column, and then the columns' bytes: a zstd frame, or
-/// as they are where both sizes are the same.
+/// A body begins with a table of these, one per column. Then come the columns' bytes: a zstd frame,
+/// or uncompressed if both sizes are equal.
 struct ColumnSize {
   std::uint32_t raw_bytes;
   std::uint32_t stored_bytes;
@@ -69,24 +69,26 @@ enum EventColumn : unsigned {
 constexpr unsigned kStackColumns = 2;  ///< parents, return addresses
 constexpr unsigned kTextColumns = 1;
 
-// Chosen: a block is large enough to compress well and small enough that losing one loses little;
-// what a reader has to trust before it allocates.
+// Chosen: blocks large enough to compress well, and small enough that losing one loses little. They
+// also bound what a reader allocates for a block.
 constexpr std::uint32_t kMostEvents = 32768;
 constexpr std::uint32_t kMostNodes = 32768;
 constexpr std::size_t kColumnBytes = 256 * 1024;
 constexpr std::uint32_t kMostThreads = 1 << 20;
 constexpr std::uint64_t kMostNanoseconds = std::uint64_t{1} << 62;  ///< a trace of 146 years
 
-/// A tag: the operation in the low bits, and what is as expected.
+/// The tag of an event: the operation in the low bits, then flags for what differs from
+/// expectation.
 constexpr unsigned kOperationMask = 7;
-constexpr unsigned kOtherThread = 1 << 3;    ///< than the event before: a number in kThreads
-constexpr unsigned kLaterTime = 1 << 4;      ///< than the event before: ticks in kTimes
-constexpr unsigned kExpectedStack = 1 << 5;  ///< the one that followed the last one last time
-constexpr unsigned kHasAlignment = 1 << 6;   ///< a binary logarithm in kAlignments
-constexpr unsigned kFailed = 1 << 7;         ///< no object began
+constexpr unsigned kOtherThread = 1 << 3;  ///< than the event before: a number in kThreads
+constexpr unsigned kLaterTime = 1 << 4;    ///< than the event before: ticks in kTimes
+constexpr unsigned kExpectedStack = 1
+                                    << 5;  ///< the stack that followed the previous stack last time
+constexpr unsigned kHasAlignment = 1 << 6;  ///< a binary logarithm in kAlignments
+constexpr unsigned kFailed = 1 << 7;        ///< no object was allocated
 
-/// What an event lets us expect of the next, from nothing at the beginning of each block.
-/// Writer and reader keep the same.
+/// Predicts the next event from the previous ones, starting empty in each block. Writer and reader
+/// keep identical copies.
 class Expectation {
  public:
   std::uint32_t thread = 0;
@@ -118,8 +120,8 @@ class Expectation {
   std::uint64_t size_[kSlots] = {};
 };
 
-/// The end of an object, as a number: none, unknown, or how far it lies before the next object or
-/// from the one that ended last, whichever is nearer.
+/// The ended object, encoded as a number: none, unknown, or the smaller of its distances to the
+/// next object and to the object that ended last.
 constexpr std::uint64_t kEndOfNone = 0;
 constexpr std::uint64_t kEndOfUnknown = 1;
 

@@ -16,7 +16,7 @@ namespace {
 
 std::unique_ptr<std::istream> open(const std::string& path) {
   auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
-  // A folder opens and cannot be read.
+  // Opening a folder succeeds; reading it fails.
   if (file->is_open()) file->peek();
   if (!file->is_open() || file->bad()) {
     throw TraceError(fmt::format("the trace '{}' cannot be read: {}", path,
@@ -98,7 +98,7 @@ bool Reader::next(Event& event) {
   return true;
 }
 
-/// \returns  False where no whole block follows.
+/// \returns  False if no complete block follows.
 bool Reader::read_block() {
   block_position_ = position_;
   if (!read_exactly(&block_, sizeof block_)) return false;
@@ -106,7 +106,7 @@ bool Reader::read_block() {
   if (block_.checksum != checksum(&block_, sizeof block_ - sizeof block_.checksum)) {
     fail("the checksum of its header does not match");
   }
-  // What is larger no writer makes: nothing is allocated for it.
+  // No writer makes a larger body. Reject it before allocating.
   constexpr std::size_t kMostStored =
       kEventColumns * (sizeof(ColumnSize) + kColumnBytes + kColumnBytes / 128 + 64);
   if (block_.stored_bytes > kMostStored) fail("it is too large");
@@ -197,12 +197,12 @@ void Reader::read_stacks() {
   if (!columns_[0].is_empty() || !columns_[1].is_empty()) fail("bytes follow its stacks");
 }
 
-/// The latest first: a file may have been loaded where another was.
+/// Returns the most recent match: a file may have replaced another at the same addresses.
 std::uint32_t Reader::find_module(std::uint64_t address) {
   const auto holds = [&](const Module& module) {
-    return address > module.start && address <= module.end;  // it is a return address
+    return address > module.start && address <= module.end;  // a return address may equal the end
   };
-  // Modules are added between blocks only, so the last found is still the latest within one.
+  // Modules change only between blocks, so within a block the cached result stays the latest.
   if (last_module_ < modules_.size() && holds(modules_[last_module_])) return last_module_;
   for (std::size_t i = modules_.size(); i-- > 0;) {
     if (holds(modules_[i])) return last_module_ = static_cast<std::uint32_t>(i);

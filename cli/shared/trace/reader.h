@@ -17,17 +17,17 @@ struct ZSTD_DCtx_s;
 
 namespace strata::trace {
 
-/// A file that is not a trace, or a damaged one: one sentence that names the file and the place.
+/// Not a trace, or a damaged one. The message is one sentence that names the file and the position.
 class TraceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A file that was mapped as code.
+/// A file mapped as code.
 struct Module {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  std::uint64_t offset = 0;  ///< of `start` in the file
+  std::uint64_t offset = 0;  ///< file offset of `start`
   std::string build_id;      ///< hexadecimal digits, or empty
   std::string path;
 
@@ -35,23 +35,23 @@ struct Module {
 };
 
 struct Thread {
-  std::uint32_t number = 0;  ///< as events have it
-  std::uint64_t id = 0;      ///< the system's
+  std::uint32_t number = 0;  ///< as in Event
+  std::uint64_t id = 0;      ///< the system's thread ID
   std::string name;
 
   friend bool operator==(const Thread&, const Thread&) = default;
 };
 
 using Properties = std::map<std::string, std::string, std::less<>>;
-/// \returns  Empty if there is none of the name.
+/// \returns  The property's value; empty if it is missing.
 std::string property(const Properties& properties, std::string_view name);
 
-/// Reads a trace from its beginning to its end, block by block: memory grows with the number of
-/// objects (a bit each) and of different stacks, not with the number of events.
+/// Reads a trace from beginning to end, block by block. Memory grows with the number of objects
+/// (one bit each) and distinct stacks, not with the number of events.
 ///
-/// Whatever the file holds, the events that come out are as event.h says: threads are numbered
-/// without gaps in the order of their first event, objects likewise, an object that ends was live,
-/// a stack was defined, time never goes back.
+/// The reader validates its input: whatever the file holds, the events satisfy event.h. Threads and
+/// objects are numbered without gaps in order of appearance, an object that ends was live, stacks
+/// are defined before use, and time never decreases.
 /// \threads  One at a time.
 /// \cost     Some 20 ns an event.
 class Reader {
@@ -64,30 +64,31 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// \returns  False at the end: then ending() and cut_at() say which.
+  /// \returns  False at the end; ending() and is_cut() then say why.
   /// \errors   TraceError
   bool next(Event& event);
 
-  // What was read so far.
+  // What has been read so far.
   std::uint64_t events() const noexcept { return next_event_; }
   std::uint64_t objects() const noexcept { return next_object_; }
   std::uint32_t thread_count() const noexcept { return thread_count_; }
   std::uint64_t time_ns() const noexcept { return expected_.tick * tick_ns_; }
   std::uint64_t dropped_events() const noexcept { return dropped_events_; }
   std::uint64_t bytes() const noexcept { return position_; }
-  /// By number; the first is the root.
+  /// Indexed by number; the first is the root.
   const std::vector<StackNode>& stacks() const noexcept { return stacks_; }
   const std::vector<Module>& modules() const noexcept { return modules_; }
-  /// Which of modules() a stack's return address lay in when it was taken; kNoModule if in none.
+  /// The index in modules() of the module that held the return address when the stack was taken, or
+  /// kNoModule.
   std::uint32_t module_of(std::uint32_t stack) const noexcept { return stack_modules_[stack]; }
   const std::vector<Thread>& threads() const noexcept { return threads_; }
   /// pid, command and the like (docs/trace-format.md).
   const Properties& process() const noexcept { return process_; }
 
-  /// Why the recording ended; empty before the end, and where the recorder could not write it.
+  /// Why the recording ended. Empty before the end, or if the recorder could not write it.
   const Properties& ending() const noexcept { return ending_; }
-  /// True at the end of a trace that ends without saying so: its program was killed, or the file is
-  /// not complete. What was read is right.
+  /// True at the end of a trace without an ending: its program was killed, or the file is
+  /// incomplete. The events read are valid.
   bool is_cut() const noexcept { return is_at_end_ && ending_.empty(); }
 
   const std::string& name() const noexcept { return name_; }
@@ -98,7 +99,7 @@ class Reader {
     Column() = default;
     Column(const unsigned char* at, std::size_t count) : at_(at), end_(at + count) {}
     bool is_empty() const noexcept { return at_ == end_; }
-    /// \returns  False if there is no whole number left.
+    /// \returns  False if no complete number is left.
     bool take(std::uint64_t& number) noexcept;
     bool take_byte(unsigned char& byte) noexcept;
 
@@ -142,7 +143,7 @@ class Reader {
   std::uint64_t next_object_ = 0;
   std::uint32_t thread_count_ = 0;
   std::uint64_t dropped_events_ = 0;
-  std::vector<std::uint64_t> live_;  // a bit for each object
+  std::vector<std::uint64_t> live_;  // one bit per object
   std::vector<StackNode> stacks_;
   std::vector<std::uint32_t> stack_modules_;
   std::vector<Module> modules_;

@@ -5,8 +5,7 @@
 
 #include "shared/trace/reader.h"
 
-/// \file  The lines of a trace's blocks of text. What a parser does not understand it refuses with
-/// false.
+/// \file  Parsers for the lines of a trace's text blocks. They return false for a malformed line.
 
 namespace strata::trace {
 

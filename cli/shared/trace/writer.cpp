@@ -11,11 +11,11 @@
 namespace strata::trace {
 namespace {
 
-// Chosen: a program waits for us where we are slower than it. Level 1 takes a sixth fewer bytes and
-// more time.
+// Chosen: the program waits when it outpaces the writer. Level 1 saves a sixth of the bytes but
+// takes longer.
 constexpr int kLevel = -1;
 
-/// How much of a text goes into a block: whole lines, unless one alone is too long.
+/// Returns how much of a text to put into a block: whole lines, unless one line alone is too long.
 std::size_t part_for_a_block(std::string_view text) noexcept {
   if (text.size() <= kColumnBytes) return text.size();
   const std::size_t last_end = text.rfind('\n', kColumnBytes - 1);
@@ -57,7 +57,7 @@ void Writer::put_tick(std::uint64_t time_ns) noexcept {
   next_tick_ns_ = (tick + 1) * kTickNs;
 }
 
-/// For events beyond those that surely fit.
+/// Recomputes how many more events surely fit; flushes if none do.
 bool Writer::make_room() noexcept {
   std::uint32_t room = kMostEvents - event_count_;
   for (const Column& column : columns_) room = std::min(room, column.room());
@@ -98,7 +98,7 @@ bool Writer::add_dropped(std::uint64_t events) noexcept {
 
 bool Writer::end(std::string_view text) noexcept { return add_text(BlockKind::kEnd, text); }
 
-/// Stacks go out first: events speak of them.
+/// Writes the stacks first, because the events refer to them.
 bool Writer::flush() noexcept {
   if (event_count_ == 0) return flush_stacks();
   BlockHeader header{};
@@ -134,8 +134,8 @@ bool Writer::flush_stacks() noexcept {
   return is_written;
 }
 
-/// One call of write() for header and body: a program that ends in between leaves a cut block less
-/// often.
+/// Writes header and body with one write(), so that a program that ends in between is less likely
+/// to leave a truncated block.
 bool Writer::write_block(BlockHeader header, const Bytes* columns, unsigned column_count) noexcept {
   if (has_failed_) return false;
   auto* const sizes = body_ + sizeof header;
@@ -155,8 +155,7 @@ bool Writer::write_block(BlockHeader header, const Bytes* columns, unsigned colu
   return put_out(body_, used);
 }
 
-/// \returns  The bytes that the column takes in `out`: as many as it has where compression does not
-///           help.
+/// \returns  The column's size in `out`; its own size if compression does not help.
 std::size_t Writer::store(Bytes column, unsigned char* out, std::size_t room) noexcept {
   if (column.count == 0) return 0;
   if (column.rests == nullptr || *column.rests == 0) {

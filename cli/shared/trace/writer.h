@@ -9,28 +9,28 @@
 
 namespace strata::trace {
 
-/// Writes a trace. It uses neither exceptions nor malloc, so that a recorder can have it below any
-/// allocator: all of its memory is in the object, some 3 MiB, touched as it is used.
-/// A whole block goes out at a time: what has been given out can be read, whatever happens next.
+/// Writes a trace. Uses neither exceptions nor malloc, so a recorder can run it beneath any
+/// allocator. All its memory is in the object: some 3 MiB, committed as it is touched. It writes
+/// whole blocks, so everything written so far stays readable whatever happens next.
 /// \threads  One at a time.
-/// \cost     add(): some 10 ns; once in kMostEvents the compression of a block.
+/// \cost     add(): some 10 ns; plus the compression of a block every kMostEvents events.
 class Writer {
  public:
-  /// Takes bytes of the file, in order.
-  /// \returns  False if they could not be kept: then nothing more comes.
+  /// Called with the file's bytes, in order.
+  /// \returns  False if they could not be stored; it is then not called again.
   using Write = bool(void* context, const void* bytes, std::size_t count);
 
   Writer(Write* write, void* context) noexcept : write_(write), context_(context) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Chosen: finer than what a plot shows, coarser than what lies between two calls in a loop.
+  // Chosen: finer than a plot can show, coarser than the time between two calls in a loop.
   static constexpr std::uint64_t kTickNs = 1000;
 
   bool begin() noexcept;
 
-  /// \pre  the event is as event.h says, its stack was defined, and `object` is next_object() if
-  ///       one begins; a time before the last one's counts as the last one's
+  /// \pre  the event satisfies event.h, its stack is defined, and a new object has number
+  ///       next_object(). A time before the previous event's is recorded as that event's time.
   [[gnu::always_inline]] bool add(const Event& event) noexcept {
     auto tag = static_cast<unsigned>(event.operation);
     put_times(event, tag);
@@ -39,19 +39,19 @@ class Writer {
     columns_[kTags].put_byte(static_cast<unsigned char>(tag));
     return ++event_count_ < surely_fit_ ? !has_failed_ : make_room();
   }
-  /// \returns  The new node's number, 0 if it could not be written or there is no number left.
-  /// \pre      the parent was defined
+  /// \returns  The new node's number; 0 if it could not be written or no number is left.
+  /// \pre      the parent is defined
   std::uint32_t add_stack(StackNode node) noexcept;
 
-  /// Text of one of the kinds that have it (layout.h), in as many blocks as it takes.
-  /// \pre  no line of it is cut; none has more than kColumnBytes
+  /// Writes text of one of the text kinds (layout.h), in as many blocks as needed.
+  /// \pre  every line is complete and at most kColumnBytes long
   bool add_text(BlockKind kind, std::string_view text) noexcept;
   bool add_dropped(std::uint64_t events) noexcept;
 
-  /// Gives out what is held back: a reader sees all that was added.
+  /// Writes everything buffered, so that a reader sees all events added.
   bool flush() noexcept;
-  /// The last block: `text` says how the recording ended, in lines "name=value".
-  /// \pre  at most kColumnBytes
+  /// Writes the last block: `text` says how the recording ended, in lines "name=value".
+  /// \pre  text has at most kColumnBytes
   bool end(std::string_view text) noexcept;
 
   std::uint64_t next_object() const noexcept { return next_object_; }
@@ -69,7 +69,7 @@ class Writer {
       *at++ = static_cast<unsigned char>(number);
       end_ = at;
     }
-    /// So many more fit, however large they are.
+    /// How many more numbers surely fit, whatever their size.
     std::uint32_t room() const noexcept {
       return static_cast<std::uint32_t>((kColumnBytes - size()) / kMostOfOne);
     }
@@ -83,13 +83,13 @@ class Writer {
     unsigned char* bytes_ = nullptr;
     unsigned char* end_ = nullptr;
   };
-  // Derived: ZSTD_estimateCCtxSize of the level, with room; a static context that is refused ends
-  // the writing, and a test has one made.
+  // Derived: ZSTD_estimateCCtxSize of the level, with room. If zstd rejects the static context, the
+  // writer fails; a test covers that it is accepted.
   static constexpr std::size_t kCompressorBytes = 1 << 20;
   static constexpr std::size_t kBodyBytes =
       kEventColumns * (kColumnBytes + kColumnBytes / 128 + 64);
 
-  // Of add(), in line: a recorder's program waits for it.
+  // Parts of add(), inlined because the recorded program waits for them.
   void put_times(const Event& event, unsigned& tag) noexcept;
   void put_end(const Event& event) noexcept;
   void put_beginning(const Event& event, unsigned& tag) noexcept;
@@ -100,10 +100,10 @@ class Writer {
   struct Bytes {
     const void* at;
     std::size_t count;
-    unsigned char* rests = nullptr;  ///< so often no more try to compress it
+    unsigned char* rests = nullptr;  ///< how many more blocks skip compressing this column
   };
-  // Chosen: a column that is random stays so for a while, and each try costs. A small one says
-  // nothing of those to come.
+  // Chosen: random columns tend to stay random, and each attempt at compression costs. A small
+  // column does not predict later ones.
   static constexpr unsigned char kRests = 7;
   static constexpr std::size_t kWorthARest = 4096;
   bool write_block(BlockHeader header, const Bytes* columns, unsigned column_count) noexcept;
@@ -118,19 +118,19 @@ class Writer {
   std::uint64_t next_object_ = 0;
   std::uint32_t next_node_ = 1;
   std::uint64_t tick_ = 0;
-  std::uint64_t next_tick_ns_ = kTickNs;  ///< an event before it has the same time as the last one
+  std::uint64_t next_tick_ns_ = kTickNs;  ///< an earlier event gets the previous event's time
 
   // The block that is being filled.
   std::uint64_t first_event_ = 0;
   std::uint32_t event_count_ = 0;
-  std::uint32_t surely_fit_ = 0;  ///< so many do, however large their numbers are
+  std::uint32_t surely_fit_ = 0;  ///< this many more events fit, however large their numbers
   std::uint64_t block_object_ = 0;
   std::uint64_t block_tick_ = 0;
   std::uint32_t node_count_ = 0;
   std::uint64_t last_address_ = 0;
   unsigned char rests_[kEventColumns] = {};
   Expectation expected_;
-  Column columns_[kEventColumns];  // side by side: each event adds to most of them
+  Column columns_[kEventColumns];  // adjacent, because each event adds to most of them
   Column stack_columns_[kStackColumns];
   unsigned char column_bytes_[kEventColumns + kStackColumns][kColumnBytes];
   unsigned char body_[kBodyBytes];
@@ -156,8 +156,8 @@ class Writer {
   const std::uint64_t behind = next_object_ - event.ended;
   const std::uint64_t step = zigzag(static_cast<std::int64_t>(event.ended - expected_.last_ended));
   expected_.last_ended = event.ended;
-  // A step of 0 would look like an unknown object: the one that ended last ends again only if a
-  // block begins with it.
+  // A step of 0 would encode an unknown object. It occurs only at the beginning of a block, when
+  // the same object would end again.
   column.put(step != 0 && step < behind ? step << 1 | 1 : behind << 1);
 }
 
@@ -169,7 +169,7 @@ class Writer {
     columns_[kStacks].put(event.stack);
   }
   const bool is_expected = event.size_bytes == expected_.size_at(event.stack);
-  // Sizes go up to 2^64 - 1 where calls fail: that one counts as one less.
+  // Failed calls may have sizes up to 2^64 - 1, which is stored as one less.
   columns_[kSizes].put(is_expected ? 0
                                    : event.size_bytes + (event.size_bytes != ~std::uint64_t{0}));
   expected_.note(event.stack, event.size_bytes);
