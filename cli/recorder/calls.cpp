@@ -19,15 +19,15 @@ bool g_may_take_stacks = false;
 
 void end_recording(void*) noexcept { g_recording.end(); }
 
-/// The first call of the process, or of a child of fork. Before the C library has the environment
-/// nothing can be known.
-/// \param in_calloc  it may be the C library's own, which makes room for exit handlers so, under
-///                   their lock: the end is registered later
+/// Starts the recording at the first call of the process, or of a child of fork. Does nothing
+/// before the C library has the environment.
+/// \param in_calloc  the caller may be the C library, which allocates room for exit handlers under
+///                   their lock; then our exit handler is registered later
 void start_recording(bool in_calloc) noexcept {
   static bool is_end_registered = false;
   if (!os::has_environment() || !find_next()) return;
-  // The first to be registered is the last to run; with no library named, it does not run
-  // when ours is finished. Accepted: what those registered before it do is not recorded.
+  // The first handler registered is the last to run. It names no library, so it does not run when
+  // ours is finalized. Accepted: calls made by handlers registered before it are not recorded.
   if (!is_end_registered && !in_calloc) {
     is_end_registered = true;
     __cxa_atexit(end_recording, nullptr, nullptr);
@@ -36,7 +36,7 @@ void start_recording(bool in_calloc) noexcept {
   if (g_recording.mode() == Recording::Mode::kNotStarted) g_recording.start(next_library());
 }
 
-/// With the program's constructors: from here on the unwinder can be loaded.
+/// Runs with the program's constructors; from then on the unwinder can be loaded.
 [[gnu::constructor]] void prepare() noexcept {
   ThreadState& state = t_state;
   const bool was_busy = state.is_busy != 0;
@@ -79,7 +79,8 @@ std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexce
   if (state.stream == nullptr && !make_room(state)) return 0;
   Stream& stream = *state.stream;
   if (stream.stacks == nullptr) {
-    stream.stacks = static_cast<StackCache*>(map_memory(sizeof(StackCache)));  // zero is empty
+    stream.stacks =
+        static_cast<StackCache*>(map_memory(sizeof(StackCache)));  // zero is a valid empty cache
     if (stream.stacks == nullptr) return 0;
   }
   return stream.stacks->stack_at(place, g_recording.settings().stack_frames, g_recording.stacks());

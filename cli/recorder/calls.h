@@ -6,12 +6,12 @@
 #include "os/stack.h"
 #include "recorder/recording.h"
 
-/// \file  A call's way into the recording: a record in the thread's own chunk.
+/// \file  How a thread records a call: as a record in the thread's own chunk.
 
-/// A function that the program calls in place of the next library's.
+/// Declares a function that replaces the next library's for the program.
 #define STRATA_NAME extern "C" [[gnu::visibility("default")]]
 
-/// The stack of the function that this is inlined in, 0 where none are taken.
+/// The stack of the function that this is inlined into; 0 if no stacks are taken.
 #define STRATA_STACK_HERE(state)                              \
   (strata::recorder::g_recording.settings().stack_frames == 0 \
        ? 0                                                    \
@@ -20,24 +20,24 @@
 namespace strata::recorder {
 
 struct ThreadState {
-  std::uint32_t is_busy;  ///< in one of our functions: calls from there are not the program's
-  std::uint32_t used;     ///< of the chunk
-  std::uint32_t most;     ///< to be used; 0: there is no chunk
+  std::uint32_t is_busy;  ///< inside one of our functions: nested calls are not the program's
+  std::uint32_t used;     ///< records of the chunk
+  std::uint32_t most;     ///< records to use at most; 0: no chunk
   Chunk* chunk;
   Stream* stream;
 };
-/// Zero in a new thread. Small, and in the memory that the dynamic linker sets aside: no call, no
-/// allocation.
+/// Zero in a new thread. Small enough for the dynamic linker's static TLS reserve: access needs no
+/// call and no allocation.
 extern constinit thread_local ThreadState t_state;
 
-/// Starts what has not been started.
-/// \returns  Whether this call is to be noted.
+/// Initializes whatever is not initialized yet.
+/// \returns  Whether to record this call.
 bool begin_slowly(ThreadState& state, bool in_calloc) noexcept;
-/// \returns  False if there is no room for a call's records.
+/// \returns  False if there is no room for the records of a call.
 bool make_room(ThreadState& state) noexcept;
 std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept;
 
-/// Whether a call is the program's and is to be noted; then it ends with leave().
+/// Returns whether to record the call; if so, the caller must call leave().
 [[gnu::always_inline]] inline bool enter(ThreadState& state, bool in_calloc = false) noexcept {
   if (state.is_busy != 0) return false;
   if (!g_recording.is_on() && !begin_slowly(state, in_calloc)) return false;
@@ -56,11 +56,11 @@ inline unsigned log2_of(std::size_t alignment) noexcept {
   return alignment == 0 ? 0 : static_cast<unsigned>(__builtin_ctzll(alignment));
 }
 
-/// \pre      entered
-/// \returns  False if there is no room for it: then a realloc's other half is not noted either
+/// \pre      enter() returned true
+/// \returns  False if there is no room; the other half of a realloc is then not recorded either
 [[gnu::always_inline]] inline bool note(ThreadState& state, Call call, const void* address,
                                         std::size_t size, std::uint32_t stack) noexcept {
-  // A realloc's two halves and their sizes: all or nothing.
+  // Both halves of a realloc and their sizes: record all or none.
   constexpr std::uint32_t kMost = 4;
   const bool has_room = call.kind == RecordKind::kReallocEnd || state.used + kMost <= state.most;
   if (!has_room && !make_room(state)) return false;
@@ -68,8 +68,8 @@ inline unsigned log2_of(std::size_t alignment) noexcept {
   Chunk& chunk = *state.chunk;
   Record* const record = &chunk.records[used];
   record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
-  // One stream has one order, whatever the clock says; an allocation that seems too early is put
-  // right (merging.cpp).
+  // A stream is ordered by position, whatever the clock says. merging.cpp corrects an allocation
+  // that seems too early.
   const bool is_end = call.kind == RecordKind::kReallocBegin ||
                       (call.kind == RecordKind::kCall && trace::ends_object(call.operation));
   record->time = is_end && g_recording.had_several_streams() ? g_recording.clock().count_in_order()

@@ -12,7 +12,8 @@
 
 namespace strata::recorder {
 
-/// A counter that all processors agree on. Where the processor has none, the kernel's clock.
+/// The processor's time stamp counter if it is consistent across processors, else the kernel's
+/// clock.
 class Clock {
  public:
   void prepare() noexcept {
@@ -26,8 +27,8 @@ class Clock {
     ns_per_count_ = has_counter_ ? 0 : kOne;
   }
 
-  /// Not before what the program did so far: otherwise a processor reads its counter while it still
-  /// waits for the word that tells it what to free.
+  /// Reads the counter after all earlier instructions. Otherwise the processor could read it while
+  /// it still waits for the pointer to be freed.
   std::uint64_t count_in_order() const noexcept {
 #if defined(__x86_64__)
     if (has_counter_) {
@@ -38,8 +39,8 @@ class Clock {
     return monotonic_ns();
   }
 
-  /// A processor may read it while it still waits for what stands before it: too early by less than
-  /// kSkewNs, and for half the time of the above.
+  /// Reads the counter without waiting for earlier instructions: up to kSkewNs early, in half the
+  /// time of count_in_order().
   std::uint64_t count() const noexcept {
 #if defined(__x86_64__)
     if (has_counter_) return __rdtsc();
@@ -47,16 +48,17 @@ class Clock {
     return monotonic_ns();
   }
 
-  // Chosen: far more than a processor has instructions under way for.
+  // Chosen: far longer than instructions stay in flight.
   static constexpr std::uint64_t kSkewNs = 5'000;
   std::uint64_t skew() const noexcept {
-    constexpr std::uint64_t kMostCountsPerNs = 8;  // where little was measured yet
+    constexpr std::uint64_t kMostCountsPerNs =
+        8;  // an upper bound, until the rate has been measured
     return static_cast<std::uint64_t>(static_cast<Wide>(kSkewNs) * kOne /
                                       std::max(ns_per_count_, kOne / kMostCountsPerNs));
   }
 
-  /// Takes the measure of the counter again.
-  /// \threads  The writer's only.
+  /// Measures the counter's rate again.
+  /// \threads  Only the writer.
   void measure() noexcept {
     if (!has_counter_) return;
     const std::uint64_t counted = count() - first_count_;
@@ -66,14 +68,14 @@ class Clock {
     ns_per_count_ = static_cast<std::uint64_t>(ratio * static_cast<double>(kOne));
   }
 
-  /// \returns  A count not before the one given, at which it is not yet `ns`, if it is not by then.
+  /// \returns  A count >= `count` whose time is still before `ns`; `count` if there is none.
   /// \pre      `ns` is at most 2^23 after `count`
   std::uint64_t count_before(std::uint64_t ns, std::uint64_t count) const noexcept {
-    const std::uint64_t now = ns_at(count) + 1;  // which it is at most
+    const std::uint64_t now = ns_at(count) + 1;  // an upper bound of the time
     return now >= ns ? count : count + ((ns - now) << kFractionBits) / (ns_per_count_ + 1);
   }
 
-  /// Since prepare().
+  /// Nanoseconds since prepare().
   std::uint64_t ns_at(std::uint64_t count) const noexcept {
     if (count <= first_count_) return 0;
     return static_cast<std::uint64_t>(static_cast<Wide>(count - first_count_) * ns_per_count_ >>
@@ -88,7 +90,7 @@ class Clock {
   bool has_counter_ = false;
   std::uint64_t first_count_ = 0;
   std::uint64_t first_ns_ = 0;
-  std::uint64_t ns_per_count_ = kOne;  ///< with kFractionBits of a fraction
+  std::uint64_t ns_per_count_ = kOne;  ///< fixed point, with kFractionBits fraction bits
 };
 
 }  // namespace strata::recorder

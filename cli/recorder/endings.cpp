@@ -1,4 +1,5 @@
-// Ends of a process that are no exit(), and of libraries: what was noted so far is written before.
+// Functions that end a process without exit(), or unload a library. Each flushes the recording
+// first.
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -18,7 +19,7 @@ Function next_of(Function, const char* name) noexcept {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// How many libraries were unloaded since the start.
+/// The number of libraries unloaded so far.
 unsigned long long unloads() noexcept {
   unsigned long long count = 0;
   const auto take = [](dl_phdr_info* library, std::size_t, void* out) {
@@ -29,8 +30,8 @@ unsigned long long unloads() noexcept {
   return count;
 }
 
-/// Makes a list of arguments that are told one by one, up to a null pointer.
-/// \param become  takes the list, and what follows the null pointer
+/// Collects variadic arguments, up to a null pointer, into an array.
+/// \param become  gets the array, and the arguments after the null pointer
 template <typename Become>
 int become_with(const char* first, std::va_list rest, Become become) noexcept {
   std::va_list counted;
@@ -82,7 +83,7 @@ STRATA_NAME int execveat(int folder, const char* path, char* const arguments[],
   return next_of(&execveat, "execveat")(folder, path, arguments, environment, flags);
 }
 
-// The C library's do not call execv and its like by name.
+// The C library's versions do not call execv and the like through the dynamic linker.
 STRATA_NAME int execl(const char* path, const char* first, ...) {
   std::va_list rest;
   va_start(rest, first);
@@ -109,13 +110,13 @@ STRATA_NAME int execle(const char* path, const char* first, ...) {
   return result;
 }
 
-/// What comes before the daemon ends inside the C library.
+/// Flushes first: the parent ends inside the C library.
 STRATA_NAME int daemon(int keeps_folder, int keeps_files) {
   g_recording.flush();
   return next_of(&daemon, "daemon")(keeps_folder, keeps_files);
 }
 
-/// What stacks of a library are called can be seen as long as it is there.
+/// Names a library's stacks first: its mapping can be read only while it is loaded.
 STRATA_NAME int dlclose(void* library) {
   const unsigned long long before = unloads();
   g_recording.name_stacks();

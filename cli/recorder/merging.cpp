@@ -2,7 +2,7 @@
 
 #include "recorder/recording.h"
 
-/// \file  The writer's work: records of all streams become one order of events.
+/// \file  The writer's work: merges the records of all streams into one order of events.
 
 namespace strata::recorder {
 
@@ -18,8 +18,8 @@ std::size_t Recording::drain() noexcept {
   return merge(until);
 }
 
-/// The next record of a stream, nullptr if it has none. What is published is read only when all of
-/// what was known of is taken: the thread has that cache line.
+/// Returns the next record of a stream, or nullptr. Reads `published` only after taking all records
+/// known so far, because the thread owns that cache line.
 const Record* Recording::head(Stream& stream) noexcept {
   while (stream.read == stream.readable) {
     Chunk& chunk = *stream.reading;
@@ -27,7 +27,7 @@ const Record* Recording::head(Stream& stream) noexcept {
     if (stream.read != stream.readable) break;
     Chunk* const next = chunk.next.load(std::memory_order_acquire);
     if (next == nullptr) return nullptr;
-    // What was published before the thread went on.
+    // Includes what the thread published before it went on to the next chunk.
     stream.readable = chunk.published.load(std::memory_order_acquire);
     if (stream.read != stream.readable) break;
     stream.reading = next;
@@ -37,8 +37,8 @@ const Record* Recording::head(Stream& stream) noexcept {
   return &stream.reading->records[stream.read];
 }
 
-/// In the order of time: from the stream with the earliest record as many as are earlier than those
-/// of all others.
+/// Merges by time: takes a run of records from the earliest stream, up to the next stream's first
+/// record.
 std::size_t Recording::merge(std::uint64_t until) noexcept {
   std::size_t taken = 0;
   std::size_t heads = find_heads(until);
@@ -48,7 +48,7 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
     Stream& stream = *first.stream;
     taken += take_run(stream, turn.until);
     if (stream.holds != 0) {
-      heads = find_heads(until);  // it may wait for one that had nothing before
+      heads = find_heads(until);  // a held record may wait for a stream that had no records before
       continue;
     }
     const Record* const next = head(stream);
@@ -61,8 +61,8 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
   return taken;
 }
 
-/// \returns  How many streams have a record up to `until`. One that is published later, at such a
-///           time, can wait: nobody knew of it by then.
+/// \returns  The number of streams with a record up to `until`. A record published later with such
+///           a time can wait: nothing merged so far depends on it.
 std::size_t Recording::find_heads(std::uint64_t until) noexcept {
   std::size_t heads = 0;
   streams_.for_each_used([&](Stream& stream) {
@@ -74,7 +74,7 @@ std::size_t Recording::find_heads(std::uint64_t until) noexcept {
   return heads;
 }
 
-/// No branch depends on which stream is the first: threads take turns as they like.
+/// Branch-free in which stream is first, because threads interleave unpredictably.
 Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) const noexcept {
   Turn turn{0, until};
   std::uint64_t first = heads_[0].time;
@@ -88,9 +88,10 @@ Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) con
 }
 
 std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
-  // Chosen: half of these leave a program with a large table waiting, twice as many gain nothing.
-  constexpr std::ptrdiff_t kAhead = 16;     // what a place of the table takes to come
-  constexpr std::ptrdiff_t kFarAhead = 72;  // and a record from another processor's cache
+  // Chosen: with half of these, a program with a large table waits for memory; twice as many gain
+  // nothing.
+  constexpr std::ptrdiff_t kAhead = 16;     // for the table entry of a later record
+  constexpr std::ptrdiff_t kFarAhead = 72;  // for a record in another processor's cache
   const Record* const records = stream.reading->records;
   const Record* const begin = records + stream.read;
   const Record* const last = records + stream.readable - 1;
@@ -110,7 +111,8 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
   return static_cast<std::size_t>(at - begin);
 }
 
-/// When a stream's next records end an object at an address; 0 if none does up to `until`.
+/// Returns the time at which a stream's next records free the address; 0 if none does up to
+/// `until`.
 std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
                                      std::uint64_t until) noexcept {
   const Chunk* chunk = head(stream) == nullptr ? nullptr : stream.reading;
@@ -127,8 +129,8 @@ std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
   return 0;
 }
 
-/// An address is given out that is live: the clock was read early, if another stream frees it at a
-/// time within the skew. Then the stream waits until that one is there.
+/// Handles the allocation of an address that is still live. If another stream frees the address
+/// within the skew, the clock was read early, and this stream waits for that free.
 bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   if (stream.holds == kMostHolds) return false;
   const std::uint64_t until = record.time + clock_.skew();
@@ -144,7 +146,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   return is_held;
 }
 
-/// The first event of a stream gives it its number.
+/// Numbers a stream at its first event.
 [[gnu::always_inline]] inline std::uint32_t Recording::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
@@ -153,7 +155,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   return stream.number;
 }
 
-/// Most events have the tick of the one before them, and then any time that is not later will do.
+/// Most events have the previous event's tick; they need no new time.
 [[gnu::always_inline]] inline void Recording::add(Event& event, std::uint64_t count) noexcept {
   if (count > same_tick_) {
     const std::uint64_t ns = std::max(clock_.ns_at(count), origin_ns_);
@@ -164,7 +166,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   writer_->add(event);
 }
 
-/// \returns  How many records were taken; 0 if the first is to be held back, and nothing happened.
+/// \returns  The number of records taken; 0 if the first must be held back, with nothing changed.
 [[gnu::always_inline]] inline unsigned Recording::take(Stream& stream,
                                                        const Record& record) noexcept {
   if (!record.is_plain()) return take_slowly(stream, record);
@@ -173,7 +175,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
   return is_taken ? 1 : 0;
 }
 
-/// A half of a realloc, or a call with a wide size.
+/// Takes half of a realloc, or a call with a wide size.
 unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
   const bool has_wide_size = record.size == Record::kSizeFollows;
   const std::uint64_t size = has_wide_size ? (&record)[1].time : record.size;
@@ -206,7 +208,7 @@ unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
   return true;
 }
 
-/// One half of a realloc.
+/// Takes one half of a realloc.
 bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
   const std::uint64_t address = record.address();
   if (record.kind() == RecordKind::kReallocBegin) {
@@ -227,7 +229,7 @@ bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t
   return true;
 }
 
-/// Of a realloc that failed the object is what it was; one of nothing may have freed it.
+/// If a realloc failed, its object lives on; one to 0 bytes may have freed it.
 void Recording::end_realloc(Stream& stream, Event& event, const Record& record) noexcept {
   const std::uint64_t before = stream.has_pending ? stream.pending : trace::kUnknownObject;
   stream.has_pending = false;
@@ -250,7 +252,7 @@ void Recording::end_realloc(Stream& stream, Event& event, const Record& record) 
 [[gnu::always_inline]] inline bool Recording::begin_object(Stream& stream, Event& event,
                                                            const Record& record) noexcept {
   const std::uint64_t address = record.address();
-  if (address == 0) return true;  // it failed
+  if (address == 0) return true;  // the call failed
   const std::uint64_t object = writer_->next_object();
   const std::uint64_t before = objects_.insert(address, object);
   if (before != ObjectMap::kNone && !lose_object(stream, record, before)) return false;
@@ -258,9 +260,9 @@ void Recording::end_realloc(Stream& stream, Event& event, const Record& record) 
   return true;
 }
 
-/// What lived at the address has ended, and nobody saw how: it was freed where we do not look, or
-/// dropped.
-/// \returns  False if another stream is about to free it, and nothing happened.
+/// Records the object that was live at the address as lost: its free went through a function that
+/// we do not intercept, or was dropped.
+/// \returns  False if another stream is about to free it, with nothing changed.
 bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
   if (hold_back(stream, record)) {
     objects_.insert(record.address(), before);
@@ -313,7 +315,7 @@ void Recording::report_drops() noexcept {
   reported_drops_ = dropped;
 }
 
-/// The system's word counts: a thread that ends needs to tell nobody.
+/// Asks the system, so that a thread need not report its end.
 void Recording::collect_ended_threads() noexcept {
   streams_.for_each_used([&](Stream& stream) {
     if (is_thread_alive(process_, stream.thread) || head(stream) != nullptr) return;

@@ -7,11 +7,12 @@
 
 namespace strata::recorder {
 
-/// Which files are mapped as code, as far as the trace tells it.
-/// \threads  The writer's.
+/// The files mapped as code that have been written to the trace.
+/// \threads  Only the writer.
 class Modules {
  public:
-  /// Sees to it that the trace tells in which file this return address lies, if it is in one.
+  /// Writes the module that holds this return address to the trace, unless it is there already or
+  /// the address is in no file.
   void need(std::uint64_t address, trace::Writer& writer) noexcept;
   void forget_all() noexcept {
     count_ = 0;
@@ -20,10 +21,10 @@ class Modules {
   }
 
  private:
-  // Chosen: ten times a large browser's.
+  // Chosen: ten times as many as a large browser has.
   static constexpr std::size_t kMostModules = 16384;
   static constexpr std::size_t kMapsBytes = std::size_t{8} << 20;
-  // Chosen: code that a program makes itself is in no file, and reading costs a millisecond.
+  // Chosen: generated code is in no file, and each read of the mappings costs a millisecond.
   static constexpr unsigned kReadsAtOnce = 32;
   static constexpr std::uint64_t kPauseNs = 100'000'000;
 

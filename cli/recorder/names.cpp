@@ -1,5 +1,5 @@
-// The names of C's allocation functions: each calls the next library's function of the name and
-// notes the call.
+// C's allocation functions. Each calls the next library's function of the same name and records the
+// call.
 
 #include <errno.h>
 
@@ -16,7 +16,7 @@ using strata::trace::Operation;
 
 namespace {
 
-/// A call that was entered and that asks for an alignment: notes it, and is left.
+/// Records a call with an alignment and leaves it. The caller has entered it.
 void* note_aligned(ThreadState& state, void* p, std::size_t alignment, std::size_t size,
                    std::uint32_t stack) noexcept {
   note(state, {Operation::kAligned, RecordKind::kCall, log2_of(alignment)}, p, size, stack);
@@ -29,7 +29,7 @@ void* refuse() noexcept {
   return nullptr;
 }
 
-/// What lies in the first memory goes to the next malloc's.
+/// Moves an object from the first memory to the next malloc's.
 void* move_from_first(void* p, std::size_t bytes) noexcept {
   void* const moved = malloc(bytes);
   const std::size_t most = first_bytes_from(p);
@@ -47,7 +47,7 @@ void* move_from_first(void* p, std::size_t bytes) noexcept {
   return p;
 }
 
-/// \returns  The text in memory of its own, nullptr if there is none.
+/// \returns  A newly allocated copy of the text; nullptr on failure.
 [[gnu::always_inline]] inline char* copy(const char* text, std::size_t length) noexcept {
   auto* const p = static_cast<char*>(make(length + 1));
   if (p == nullptr) return nullptr;
@@ -56,7 +56,7 @@ void* move_from_first(void* p, std::size_t bytes) noexcept {
   return p;
 }
 
-/// \param form  of the next library's; where it has none, free() will do
+/// \param form  the next library's function; if it has none, free() is called
 template <typename... Rest>
 [[gnu::always_inline]] inline void give_back(void* p, void (*Next::*form)(void*, Rest...),
                                              Rest... rest) noexcept {
@@ -75,7 +75,8 @@ template <typename... Rest>
 
 STRATA_NAME void* malloc(std::size_t bytes) { return make(bytes); }
 
-// The C library's call malloc. Allocators bring their own, which call nothing that we would see.
+// The C library's versions call malloc internally. Allocators bring versions whose calls we would
+// not see.
 STRATA_NAME char* strdup(const char* text) { return copy(text, std::strlen(text)); }
 STRATA_NAME char* strndup(const char* text, std::size_t most) {
   return copy(text, strnlen(text, most));
@@ -86,7 +87,7 @@ STRATA_NAME void free(void* p) { give_back(p, &Next::free); }
 STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
   ThreadState& state = t_state;
   if (!enter(state, /* in_calloc */ true)) {
-    // The first memory is zero, and used once.
+    // The first memory is zero and never reused.
     return find_next() ? g_next.calloc(count, bytes) : allocate_first(count * bytes, 16);
   }
   const std::uint32_t stack = STRATA_STACK_HERE(state);
@@ -100,7 +101,7 @@ STRATA_NAME void* calloc(std::size_t count, std::size_t bytes) {
 
 namespace {
 
-/// \param reallocate  does it; a stack's place is its caller's
+/// \param reallocate  does the call; the stack is taken from its caller
 template <typename Reallocate>
 [[gnu::always_inline]] inline void* note_realloc(ThreadState& state, void* p, std::size_t bytes,
                                                  std::uint32_t stack,
@@ -147,14 +148,14 @@ STRATA_NAME int posix_memalign(void** out, std::size_t alignment, std::size_t by
   const std::uint32_t stack = STRATA_STACK_HERE(state);
   const int error = g_next.posix_memalign(out, alignment, bytes);
   if (error == EINVAL) {
-    leave(state);  // a mistake in the call, and no call of an allocator
+    leave(state);  // an invalid call, not an allocation
     return error;
   }
   note_aligned(state, error == 0 ? *out : nullptr, alignment, bytes, stack);
   return error;
 }
 
-/// \param form  of the next library's
+/// \param form  the next library's function
 [[gnu::always_inline]] inline void* make_aligned(void* (*Next::*form)(std::size_t, std::size_t),
                                                  std::size_t alignment,
                                                  std::size_t bytes) noexcept {
@@ -175,7 +176,7 @@ STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
   return make_aligned(&Next::memalign, alignment, bytes);
 }
 
-/// \param form  of the next library's
+/// \param form  the next library's function
 [[gnu::always_inline]] inline void* make_pages(void* (*Next::*form)(std::size_t),
                                                std::size_t bytes) noexcept {
   ThreadState& state = t_state;

@@ -31,13 +31,13 @@ void look_up(Function& out, const char* name) noexcept {
 }  // namespace
 
 bool find_next() noexcept {
-  // acquire pairs with the release below: all of g_next is there.
+  // acquire pairs with the release below: g_next is complete.
   if (g_is_found.load(std::memory_order_acquire)) return true;
   std::uint32_t finder = 0;
   const std::uint32_t self = os::thread_id();
   if (!g_finder.compare_exchange_strong(finder, self, std::memory_order_acq_rel)) {
     if (finder == self) return false;
-    // Before main there is seldom a second thread.
+    // A second thread is rare before main.
     while (!g_is_found.load(std::memory_order_acquire)) os::relax_processor();
     return true;
   }

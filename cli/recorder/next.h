@@ -5,8 +5,9 @@
 
 namespace strata::recorder {
 
-/// The functions that the program would call without us: those of the next library in the order of
-/// the dynamic linker. What a library does not have is nullptr, but for the first four.
+/// The functions that the program would call without the recorder: those of the next library in the
+/// dynamic linker's search order. Missing ones are nullptr, except that the first four always
+/// exist.
 struct Next {
   void* (*malloc)(std::size_t);
   void (*free)(void*);
@@ -22,7 +23,7 @@ struct Next {
   void (*free_aligned_sized)(void*, std::size_t, std::size_t);
 };
 
-/// The operators, which a C program does not have.
+/// The operators new and delete, which a C program lacks.
 struct NextOperators {
   void* (*make)(std::size_t);
   void* (*make_array)(std::size_t);
@@ -40,30 +41,32 @@ struct NextOperators {
   void (*drop_array_aligned)(void*, std::size_t);
   void (*drop_sized_aligned)(void*, std::size_t, std::size_t);
   void (*drop_array_sized_aligned)(void*, std::size_t, std::size_t);
-  /// The C++ runtime's, which call malloc and free: then so do we, and spare a way through them.
+  /// True for the C++ runtime's operators: they only call malloc and free, so we call those
+  /// directly.
   bool are_plain;
 };
 
 extern Next g_next;
 extern NextOperators g_next_operators;
 
-/// Looks them up, once. The linker may allocate meanwhile: from the first memory below.
-/// \returns  False while another call of this thread is at it
+/// Looks the functions up, once. If the dynamic linker allocates meanwhile, it gets first memory
+/// (below).
+/// \returns  False during a lookup by the same thread
 bool find_next() noexcept;
-bool find_next_operators() noexcept;  ///< again and again, until there are some
-const char* next_library() noexcept;  ///< the file that malloc comes from
+bool find_next_operators() noexcept;  ///< tries again until it finds some
+const char* next_library() noexcept;  ///< the file that provides malloc
 
-// Chosen: the dynamic linker takes some hundred bytes; this is for libraries that start early.
+// Chosen: the dynamic linker needs some hundred bytes; the rest is for libraries that start early.
 constexpr std::size_t kFirstMemory = 64 * 1024;
 extern char g_first_memory[kFirstMemory];
 
-/// Memory for those who allocate before the next malloc is found; it is never given back.
+/// Allocates before the next malloc has been found. This memory is never freed.
 void* allocate_first(std::size_t bytes, std::size_t alignment) noexcept;
 inline bool is_first_memory(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(g_first_memory) <
          kFirstMemory;
 }
-/// How much may be copied from there.
+/// How many bytes can be copied from `p` without leaving the first memory.
 std::size_t first_bytes_from(const void* p) noexcept;
 
 }  // namespace strata::recorder

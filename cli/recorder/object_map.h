@@ -11,11 +11,11 @@
 
 namespace strata::recorder {
 
-/// Which object lives at an address. A bucket is a cache line of five entries; what does not fit
-/// goes into the next one that has room. No branch depends on where in a bucket an entry is, and
-/// few entries are anywhere but in their own bucket: a processor predicts all of it.
-/// Always: at most two fifths of the places are taken; each bucket counts the entries that lie
-/// beyond it because it was full, so that no search goes further than it must.
+/// A hash table from addresses to live objects. A bucket is a cache line of five entries; an entry
+/// that does not fit goes into the next bucket with room. No branch depends on an entry's position
+/// in its bucket, and few entries lie outside their home bucket, so branches are predictable.
+/// Always: at most two fifths of the entries are used. Each bucket counts the entries that passed
+/// it because it was full, so a search goes no further than it must.
 /// \threads  One at a time.
 class ObjectMap {
  public:
@@ -26,7 +26,7 @@ class ObjectMap {
   }
 
   /// \pre      0 < address < 2^52, object < 2^44
-  /// \returns  The object that was there, kNone if there was none.
+  /// \returns  The object that was there; kNone if none.
   std::uint64_t insert(std::uint64_t address, std::uint64_t object) noexcept {
     if (count_ >= most_ && !grow()) return kNone;
     Bucket& bucket = buckets_[place_of(address)];
@@ -38,7 +38,7 @@ class ObjectMap {
     return kNone;
   }
 
-  /// \returns  The object that was there, kNone if there was none.
+  /// \returns  The object that was there; kNone if none.
   std::uint64_t take(std::uint64_t address) noexcept {
     if (count_ == 0) return kNone;
     const std::size_t home = place_of(address);
@@ -66,7 +66,7 @@ class ObjectMap {
 
   class alignas(64) Bucket {
    public:
-    /// The way of an address, kWays if it has none.
+    /// The index of an address's entry; kWays if it has none.
     unsigned find(std::uint64_t address) const noexcept {
       unsigned candidates = alike(address);
       while (candidates != 0) {
@@ -76,14 +76,15 @@ class ObjectMap {
       }
       return kWays;
     }
-    /// The ways, one bit each, whose addresses have the same low half: hardly ever another address.
+    /// The entries, as a bit mask, whose low address half matches. Other addresses hardly ever
+    /// match.
     unsigned alike(std::uint64_t address) const noexcept {
       const auto low = static_cast<std::uint32_t>(address);
       return (first_four_alike(low) | unsigned{lows_[4] == low} << 4) & state_;
     }
     bool is_full() const noexcept { return (state_ & kAll) == kAll; }
     bool has(unsigned way) const noexcept { return (state_ >> way & 1) != 0; }
-    /// \pre  it is not full
+    /// \pre  not full
     unsigned first_free() const noexcept { return static_cast<unsigned>(__builtin_ctz(~state_)); }
     std::uint64_t address_of(unsigned way) const noexcept {
       return rests_[way] >> kObjectBits << 32 | lows_[way];
@@ -116,16 +117,16 @@ class ObjectMap {
     }
 
     std::uint32_t lows_[kWays];   ///< of the addresses
-    std::uint32_t state_;         ///< which ways are taken, and above those bits passed()
-    std::uint64_t rests_[kWays];  ///< the address's other 20 bits, the object
+    std::uint32_t state_;         ///< which entries are used; passed() in the bits above
+    std::uint64_t rests_[kWays];  ///< the address's upper 20 bits, and the object
   };
   static_assert(sizeof(Bucket) == 64);
 
   static constexpr std::size_t kFirst = 1 << 10;
-  // Chosen: 2 GiB for 67 million live objects. What is beyond is unknown when it ends.
+  // Chosen: 2 GiB for 67 million live objects. Objects beyond that are unknown when they end.
   static constexpr std::size_t kMost = 1 << 25;
 
-  /// From the product's upper half, on which all lower bits of the address have a say.
+  /// Takes the product's upper half, which depends on all address bits.
   std::size_t place_of(std::uint64_t address) const noexcept {
     return static_cast<std::size_t>(address * 0x9e3779b97f4a7c15u >> 32) & mask_;
   }

@@ -1,9 +1,9 @@
-// Every replaceable operator new and delete, by the names that the linker has for them: a C program
-// that is recorded has no C++ runtime, and neither have we.
+// All replaceable operators new and delete, by their mangled names: a recorded C program has no C++
+// runtime, and neither has the recorder.
 //
-// An operator that throws cannot be called with the thread marked as busy: its exception would
-// leave it marked. So the one that does not throw is tried first, and where it fails the other one,
-// unmarked.
+// A throwing operator cannot be called while the thread is marked as busy: the exception would
+// leave it marked. So the non-throwing one is called first. If it fails, the throwing one is
+// called, unmarked.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@ using strata::trace::Operation;
 
 namespace {
 
-/// Where the C++ runtime is not to be found (a plugin has its own) an operator is what it is there:
-/// malloc. It cannot throw then.
+/// Allocates by malloc if the C++ runtime cannot be found (a plugin may have its own). This cannot
+/// throw.
 void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept {
   if (!find_next()) return allocate_first(bytes, alignment);
   if (alignment == 0) return g_next.malloc(bytes);
@@ -33,8 +33,8 @@ void* make_without_operators(std::size_t bytes, std::size_t alignment) noexcept 
   strata::os::abort_process();
 }
 
-/// nullptr where it fails, whichever form was called.
-/// \pre  entered, or called from one of ours
+/// Returns nullptr on failure, whichever form the program called.
+/// \pre  entered, or called from one of our functions
 void* try_to_make(std::size_t bytes, std::size_t alignment, bool is_array) noexcept {
   static const char nothrow = 0;
   const auto& next = g_next_operators;
@@ -48,7 +48,7 @@ void* try_to_make(std::size_t bytes, std::size_t alignment, bool is_array) noexc
   return make != nullptr ? make(bytes, alignment, &nothrow) : nullptr;
 }
 
-/// What a form that throws does where there is no memory: asks the handler, throws.
+/// Does what a throwing form does when memory runs out: calls the handler, then throws.
 void* make_or_throw(std::size_t bytes, std::size_t alignment, bool is_array) {
   const auto& next = g_next_operators;
   if (!find_next_operators()) end_for_want_of_memory();
@@ -80,7 +80,7 @@ void note_new(ThreadState& state, void* p, std::size_t bytes, std::size_t alignm
   return p != nullptr || !may_throw ? p : make_or_throw(bytes, alignment, is_array);
 }
 
-/// \param form  of the next library's; where it has none, plain delete will do
+/// \param form  the next library's operator; if it has none, plain delete is called
 template <typename... Rest>
 [[gnu::always_inline]] inline void drop(void* p, void (*NextOperators::*form)(void*, Rest...),
                                         Rest... rest) noexcept {

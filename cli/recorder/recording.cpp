@@ -13,7 +13,7 @@
 namespace strata::recorder {
 namespace {
 
-// Chosen: below the second that a killed program may lose, with time to write in.
+// Chosen: leaves time to write within the one second of calls that a killed program may lose.
 constexpr std::uint64_t kFlushNs = 250'000'000;
 constexpr std::uint64_t kSleepNs = 100'000'000;
 constexpr std::uint64_t kMs = 1'000'000;
@@ -60,18 +60,18 @@ void Recording::start(const char* allocator) noexcept {
     if (is_process_ != nullptr) *is_process_ = 1;
   }
   has_writer_.store(true, std::memory_order_release);
-  // Off until the writer turns it on, where it is to begin later.
+  // Stays off until the writer turns it on, in case it begins later.
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   if (settings_.after_ms == 0 && settings_.signal == 0) turn_on();
   const bool has_thread = start_hidden_thread(run_writer, this);
-  os::close_file(file_);  // the thread has its own
+  os::close_file(file_);  // the writer has its own copy
   if (has_thread) return;
   has_writer_.store(false, std::memory_order_relaxed);
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   say("strata record: the kernel refused a thread for the recorder; the program runs unrecorded\n");
 }
 
-/// The file, or the first of FILE.PROCESS, FILE.PROCESS.2, … that nobody has.
+/// Opens the file, or the first of FILE.PROCESS, FILE.PROCESS.2, … that does not exist.
 bool Recording::open_file() noexcept {
   int result = 0;
   for (unsigned attempt = 0; attempt < kMostNames; ++attempt) {
@@ -143,7 +143,7 @@ void Recording::ring() noexcept {
 }
 
 void Recording::ask(Request request) noexcept {
-  // In a child of vfork, which has our memory, the parent's recording goes on.
+  // A child of vfork shares our memory; the parent's recording goes on.
   if (!has_writer_.load(std::memory_order_acquire) || os::process_id() != process_) return;
   requests_.fetch_or(request, std::memory_order_relaxed);
   const std::uint32_t own = asked_.fetch_add(1, std::memory_order_release) + 1;
@@ -226,7 +226,7 @@ void Recording::after_fork_in_child() noexcept {
   thread_numbers_ = {};
   last_old_stack_ = stacks_.last_old();
   reported_drops_ = 0;
-  forks_waiting_.store(0, std::memory_order_relaxed);  // those of other threads are the parent's
+  forks_waiting_.store(0, std::memory_order_relaxed);  // the other forks belong to the parent
   dropped_.store(0, std::memory_order_relaxed);
   toggles_.store(0, std::memory_order_relaxed);
   requests_.store(kNone, std::memory_order_relaxed);
@@ -259,7 +259,7 @@ int Recording::run_writer(void* self) noexcept {
   }
 }
 
-/// Takes its turn after a fork that waits, if there is one: the lock knows no order.
+/// Lets a waiting fork go first, because the lock is not fair.
 void Recording::begin_round() noexcept {
   const std::uint32_t forks = forks_waiting_.load(std::memory_order_relaxed);
   if (forks != 0) os::wait_on(os::futex_word(forks_waiting_), forks, kSleepNs);
@@ -282,7 +282,7 @@ std::uint64_t Recording::sleep_ns() const noexcept {
   return kSleepNs;
 }
 
-/// Waits until all that was noted so far is old enough to be taken, held back or not.
+/// Waits until everything recorded so far is old enough to be taken, even if held back.
 void Recording::settle() noexcept {
   const std::uint64_t now = clock_.count();
   while (clock_.count() - now <= 8 * clock_.skew()) os::relax_processor();
@@ -297,7 +297,7 @@ bool Recording::work() noexcept {
                             : monotonic_ns() - started_ns_ >= settings_.after_ms * kMs;
     if (is_due) turn_on();
   }
-  // acquire pairs with ask()'s release: the bits of all these are there, or were taken before.
+  // acquire pairs with ask()'s release: the bits of these requests are visible, or already taken.
   const std::uint32_t asked = asked_.load(std::memory_order_acquire);
   const std::uint32_t requests = requests_.exchange(kNone, std::memory_order_relaxed);
   const bool is_end = (requests & kEnd) != 0;
@@ -315,7 +315,7 @@ bool Recording::work() noexcept {
     report_drops();
     writer_->flush();
     collect_ended_threads();
-    // By the system call alone, or killed by a seccomp filter.
+    // The program ended by the raw system call, or was killed by a seccomp filter.
     if (end_of_others(process_stat_) >= 0) finish("exit");
   }
   if (writer_->has_failed()) give_up();

@@ -16,14 +16,15 @@
 
 namespace strata::recorder {
 
-/// A process's recording: threads note their calls (calls.h), a hidden thread of ours makes a trace
-/// of them.
+/// The recording of a process. Threads record their calls in streams (calls.h); a hidden writer
+/// thread merges the streams into a trace.
 ///
-/// The order. Every so often the writer takes a time T, a skew of the clock ago, and merges what
-/// all streams hold up to T by time. A free is noted before it happens and an allocation before its
-/// caller has it: so whatever could have been known to a call at or before T was published, and is
-/// seen. An allocation's time may be early, so that an address seems to be given out before another
-/// thread freed it. Then that free comes within the skew, and the allocation waits for it.
+/// Order. In each round the writer takes a time T, one clock skew ago, and merges the records of
+/// all streams up to T by time. A free is recorded before it happens, and an allocation before its
+/// caller has the pointer. So every record that a call up to T can depend on was published before,
+/// and the writer sees it. An allocation's time may be early, so an address may seem to be
+/// allocated before another thread freed it. That free then follows within the skew, and the
+/// allocation is held back until it does.
 class Recording {
  public:
   enum class Mode : std::uint32_t { kOff, kOn, kNotStarted };
@@ -31,34 +32,35 @@ class Recording {
   bool is_on() const noexcept { return mode_.load(std::memory_order_relaxed) == Mode::kOn; }
   Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
 
-  /// Opens the file and starts the writer; once. `allocator` is a path to be told.
+  /// Opens the file and starts the writer; call once. `allocator` is the allocator's path, for the
+  /// trace.
   void start(const char* allocator) noexcept;
-  /// All that was noted so far is in the file when it returns; at the program's end the last block
-  /// is, too.
+  /// Returns when everything recorded so far is in the file; at the program's end, with the last
+  /// block.
   void flush() noexcept { ask(kFlush); }
   void end() noexcept { ask(kEnd); }
-  /// The files that the stacks taken so far lie in are known when it returns.
+  /// Returns when the modules of all stacks taken so far are known.
   void name_stacks() noexcept { ask(kNameStacks); }
-  /// Begins the recording, or ends it.
-  /// \threads  Any, in signal handlers, too.
+  /// Starts the recording, or stops it.
+  /// \threads  Any; also from signal handlers.
   void toggle() noexcept;
 
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
-  /// The child's recording begins with its next call; streams from before belong to the parent.
+  /// The child starts a new recording with its next call. Earlier streams belong to the parent.
   void after_fork_in_child() noexcept;
 
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }
   StackTree& stacks() noexcept { return stacks_; }
   bool had_several_streams() const noexcept { return streams_.had_several(); }
-  /// \returns  nullptr if there is none now. May wait.
+  /// \returns  nullptr if none is available. May wait.
   Stream* take_stream() noexcept;
-  /// \returns  False if the calls are to be dropped. May wait.
+  /// \returns  False if the calls must be dropped. May wait.
   bool make_room(Stream& stream) noexcept;
 
  private:
-  // Chosen: that other record may have to wait for a third stream's, and so on.
+  // Chosen: the record waited for may itself wait for a third stream, and so on.
   static constexpr unsigned kMostHolds = 64;
   enum Request : std::uint32_t { kNone = 0, kFlush = 1, kEnd = 2, kNameStacks = 4 };
 
@@ -71,12 +73,12 @@ class Recording {
   void ask(Request request) noexcept;
   void ring() noexcept;
   void wait_for_return(std::uint32_t seen) noexcept;
-  /// In a child that has a copy of all this, no writer, and locks that nobody gives back, because
-  /// no handler of fork() ran: it is not recorded. A child of vfork is part of its parent.
-  /// \returns  Whether this is one.
+  /// Detects a child that was copied without fork handlers: it has this object but no writer, and
+  /// its locks may be held for ever. It is not recorded. A child of vfork counts as its parent.
+  /// \returns  Whether this process is such a child.
   bool leave_stray_copy() noexcept;
 
-  // The writer's thread.
+  // Called by the writer only.
   void begin_round() noexcept;
   bool work() noexcept;
   void turn_on() noexcept;
@@ -86,14 +88,14 @@ class Recording {
   void finish(const char* reason) noexcept;
   void give_up() noexcept;
   std::size_t drain() noexcept;
-  /// A stream that has a record, and when its turn is.
+  /// A stream that has a record, and that record's time.
   struct Head {
     std::uint64_t time;
     Stream* stream;
   };
   struct Turn {
     std::size_t head;
-    std::uint64_t until;  ///< when the next stream's turn is
+    std::uint64_t until;  ///< the time of the next stream's record
   };
   std::size_t merge(std::uint64_t until) noexcept;
   std::size_t find_heads(std::uint64_t until) noexcept;
@@ -118,45 +120,45 @@ class Recording {
   bool hold_back(Stream& stream, const Record& record) noexcept;
   std::uint64_t time_of_end(Stream& stream, std::uint64_t address, std::uint64_t until) noexcept;
 
-  // Written at the start, before the mode says that it has happened.
+  // Written at the start, before the mode is published.
   Settings settings_;
   Clock clock_;
   std::uint64_t process_ = 0;
   std::uint32_t* is_process_ =
       nullptr;     ///< 1, and 0 in copies of the memory; nullptr: nobody knows
-  int file_ = -1;  ///< of the writer's files, which are not the program's
+  int file_ = -1;  ///< in the writer's own file table
   bool has_fork_handlers_ = false;
 
   std::atomic<Mode> mode_{Mode::kNotStarted};
   std::atomic<bool> is_starting_{false};
-  std::atomic<bool> has_writer_{false};  ///< release: what was asked for is done
-  std::atomic<std::uint32_t> bell_{0};   ///< changes when there is something to do
+  std::atomic<bool> has_writer_{false};  ///< release: what was requested is done
+  std::atomic<std::uint32_t> bell_{0};   ///< changes when there is work
   std::atomic<bool> is_writer_asleep_{false};
-  std::atomic<std::uint32_t> requests_{kNone};  ///< what was asked for, one bit each
-  std::atomic<std::uint32_t> asked_{0};         ///< release: how often; the bit was set before
-  std::atomic<std::uint32_t> answered_{0};      ///< release: which of them is done
+  std::atomic<std::uint32_t> requests_{kNone};  ///< pending requests, one bit each
+  std::atomic<std::uint32_t> asked_{0};         ///< release: requests so far, each bit set before
+  std::atomic<std::uint32_t> answered_{0};      ///< release: the number of requests that are done
   std::atomic<std::uint32_t> toggles_{0};
-  std::atomic<std::uint64_t> dropped_{0};        ///< relaxed: by those who have no stream
-  SpinLock round_;                               ///< held while the writer works; for fork
-  std::atomic<std::uint32_t> forks_waiting_{0};  ///< relaxed: for the lock, which orders all else
+  std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: calls dropped by threads without a stream
+  SpinLock round_;                         ///< held during a round of the writer; fork takes it
+  std::atomic<std::uint32_t> forks_waiting_{0};  ///< relaxed: round_ orders the rest
 
   StreamTable streams_;
   StackTree stacks_;
 
-  // The writer's.
+  // Used by the writer only.
   trace::Writer* writer_ = nullptr;
   int error_ = 0;
   int process_stat_ = -1;  ///< for end_of_others()
   Text file_name_;
-  Head* heads_ = nullptr;  ///< room for one of each stream
+  Head* heads_ = nullptr;  ///< room for one per stream
   ObjectMap objects_;
   Modules modules_;
   std::uint32_t written_stacks_ = 0;
-  std::uint32_t last_old_stack_ = 0;  ///< StackTree::last_old() that modules_ is from after
+  std::uint32_t last_old_stack_ = 0;  ///< the StackTree::last_old() for which modules_ is valid
   ThreadNumbers thread_numbers_;
   std::uint64_t origin_ = 0;     ///< Clock::count() when the recording began
-  std::uint64_t origin_ns_ = 0;  ///< what it is by the clock's last measure
-  std::uint64_t same_tick_ = 0;  ///< up to this count it is still the last event's tick
+  std::uint64_t origin_ns_ = 0;  ///< the same by the clock's latest measurement
+  std::uint64_t same_tick_ = 0;  ///< the last count that has the last event's tick
   std::uint64_t started_ns_ = 0;
   std::uint64_t begun_ns_ = 0;
   std::uint64_t flushed_ns_ = 0;

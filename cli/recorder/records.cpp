@@ -30,7 +30,7 @@ Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   std::memcpy(stream->name, name, sizeof name);
   stream->current = stream->reading = chunk;
   if (++used_streams_ > 1) had_several_.store(true, std::memory_order_relaxed);
-  // release: the writer finds a whole stream below the count.
+  // release: the writer finds a complete stream below used_.
   stream->state.store(Stream::kUsed, std::memory_order_release);
   if (at == used) used_.store(used + 1, std::memory_order_release);
   return stream;

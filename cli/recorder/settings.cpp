@@ -21,7 +21,7 @@ std::uint64_t number(const char* name) noexcept {
 
 void Settings::read() noexcept {
   using namespace record_settings;
-  // A program with foreign rights writes no files where others say.
+  // A set-user-ID program must not write files where others say.
   if (os::has_foreign_rights()) return;
   file = os::environment_variable(kFile);
   if (file != nullptr && file[0] == '\0') file = nullptr;

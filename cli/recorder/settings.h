@@ -4,16 +4,16 @@
 
 namespace strata::recorder {
 
-/// What `strata record` asks for (shared/record_settings.h).
+/// The settings that `strata record` passes in the environment (shared/record_settings.h).
 struct Settings {
   const char* file = nullptr;      ///< nullptr: no recording
-  std::uint32_t stack_frames = 0;  ///< at most so many; 0: no stacks
+  std::uint32_t stack_frames = 0;  ///< maximum number of frames; 0: no stacks
   std::uint64_t after_ms = 0;
-  std::uint64_t for_ms = 0;  ///< 0: to the end
-  int signal = 0;            ///< begins the recording, and ends it; 0: none
-  bool drops = false;        ///< where the disk is slower: rather than let the program wait
+  std::uint64_t for_ms = 0;  ///< 0: until the program ends
+  int signal = 0;            ///< starts the recording, and stops it; 0: none
+  bool drops = false;  ///< drop calls when the disk is slower, instead of making the program wait
 
-  /// What is not there, or not understood, is as above.
+  /// Reads the environment. Missing or malformed values keep their defaults.
   void read() noexcept;
 };
 

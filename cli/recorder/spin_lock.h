@@ -7,8 +7,8 @@
 
 namespace strata::recorder {
 
-/// For a few instructions, and held across fork. Its word is no count of locks that a thread would
-/// have to have variables for.
+/// A lock for a few instructions; also held across fork. It keeps no per-thread count of locks, so
+/// it needs no thread-local variable.
 class SpinLock {
  public:
   void lock() noexcept {
@@ -23,7 +23,7 @@ class SpinLock {
  private:
   static constexpr std::uint64_t kPauseNs = 50'000;
   std::atomic<std::uint32_t> held_{0};
-  std::uint32_t word_ = 0;  // never changes: waiting for it is a pause
+  std::uint32_t word_ = 0;  // never changes: waiting on it is a pause
 };
 
 }  // namespace strata::recorder

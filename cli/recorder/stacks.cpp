@@ -12,8 +12,8 @@ std::size_t hash(std::uint64_t a, std::uint64_t b) noexcept {
   return static_cast<std::size_t>(((a * 0x9e3779b97f4a7c15u) ^ b) * 0xd1342543de82ef95u >> 32);
 }
 
-/// Whether all words are as they were. They lie in the part of the stack that is in use, if the
-/// ones before them were the same.
+/// Whether all words are unchanged. Each lies in the used part of the stack if the words before it
+/// are unchanged.
 __attribute__((no_sanitize("address", "thread"))) bool are_unchanged(
     const os::StackTrail::Word* words, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -45,7 +45,7 @@ std::uint32_t StackTree::node_of(const std::uintptr_t* frames, std::size_t count
   return node;
 }
 
-/// \returns  0 if it is not there: then `at` is the place where it would go.
+/// \returns  The node, or 0 if absent; `at` is then the free slot for it.
 std::uint32_t StackTree::find(std::uint32_t parent, std::uintptr_t address,
                               std::size_t& at) const noexcept {
   for (at = hash(parent, address) % kPlaces;; at = (at + 1) % kPlaces) {

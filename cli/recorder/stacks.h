@@ -10,33 +10,32 @@
 
 namespace strata::recorder {
 
-/// The tree of all stacks that were met: each is a node, each node is stored once.
-/// Nodes never change and never go, but those of before begin_anew() are not met again. A table
-/// finds a node by its parent and its address; a thread that finds none takes the lock and looks
-/// again.
+/// The tree of all stacks seen. Each frame is a node, stored once. Nodes never change and are never
+/// freed, but begin_anew() hides older ones from lookups. A hash table finds a node by its parent
+/// and address. A thread that finds none takes the lock and searches again.
 /// \threads  Any.
-/// \cost     A miss of the cache for each frame; a lock for each new node.
+/// \cost     A cache miss per frame; a lock per new node.
 class StackTree {
  public:
   static constexpr std::uint32_t kMostNodes = 1 << 22;
 
-  /// \returns  The node of a stack, its frames innermost first; 0 if the tree is full.
+  /// \returns  The node of a stack, given innermost frame first; 0 if the tree is full.
   std::uint32_t node_of(const std::uintptr_t* frames, std::size_t count) noexcept;
 
-  /// Nodes are numbered from 1 to this. acquire: they are whole.
+  /// Nodes are numbered from 1 to count(). acquire: they are complete.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   trace::StackNode node(std::uint32_t number) const noexcept { return nodes_[number]; }
 
-  /// From here on an address may stand for other code than before: stacks are nodes of their own
-  /// again.
+  /// Hides the nodes so far from lookups, because their addresses may now stand for other code.
   void begin_anew() noexcept;
-  /// Nodes up to this one are from before; relaxed: who unloads code runs none of it meanwhile.
+  /// The last node from before begin_anew(). Relaxed: a thread that unloads code does not run it
+  /// meanwhile.
   std::uint32_t last_old() const noexcept { return last_old_.load(std::memory_order_relaxed); }
   SpinLock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
   static constexpr std::size_t kPlaces = std::size_t{2} * kMostNodes;
-  // Chosen: programs that load and unload for ever have room for new stacks.
+  // Chosen: leaves room for new stacks in programs that load and unload code for ever.
   static constexpr std::uint32_t kMostOld = kMostNodes / 2;
 
   bool prepare() noexcept;
@@ -44,17 +43,18 @@ class StackTree {
   std::uint32_t find(std::uint32_t parent, std::uintptr_t address, std::size_t& at) const noexcept;
 
   SpinLock lock_;
-  trace::StackNode* nodes_ = nullptr;  ///< reserved for all
-  /// release by who adds a node, acquire by who looks: the node is whole.
+  trace::StackNode* nodes_ = nullptr;  ///< address space for all of them
+  /// release by the thread that adds a node, acquire by the one that looks it up: the node is
+  /// complete.
   std::atomic<std::uint32_t>* places_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<std::uint32_t> last_old_{0};
   std::atomic<bool> is_prepared_{false};
 };
 
-/// The stacks that a thread took lately, each with what was read to take it. Where the same words
-/// still hold what they held, the stack is the same: a word of memory and a comparison for each
-/// frame, where walking would cost some forty instructions.
+/// The recent stacks of a thread, each with the stack words that the walk read. If these words are
+/// unchanged, so is the stack: a load and a comparison per frame, instead of some forty
+/// instructions for a walk.
 /// \threads  One.
 class StackCache {
  public:
@@ -62,9 +62,9 @@ class StackCache {
                          StackTree& tree) noexcept;
 
  private:
-  // Chosen: what a loop over different calls needs; 0.6 MiB, touched as it is used.
+  // Chosen: enough for a loop over different calls; 0.6 MiB, committed as it is touched.
   static constexpr std::size_t kEntries = 256;
-  // Chosen: as with rules (os/stack.h), some stacks are taken anew all the same: code changes.
+  // Chosen: as with rules (os/stack.h), some hits are walked anew, because code can change.
   static constexpr std::uint32_t kHitsPerWalk = 1024;
 
   struct Entry {

@@ -92,7 +92,8 @@ void close_all_but(int file) noexcept {
   const auto number = static_cast<unsigned>(file);
   if (number > 0) syscall(SYS_close_range, 0u, number - 1, 0u);
   if (syscall(SYS_close_range, number + 1, ~0u, 0u) == 0) return;
-  // Linux before 5.9, or a filter. Chosen: more than programs have open when they begin.
+  // Needed before Linux 5.9, or under a seccomp filter. Chosen: more files than programs have open
+  // at their start.
   constexpr rlim_t kMostFiles = 65536;
   rlimit limit{kMostFiles, kMostFiles};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -136,9 +137,9 @@ int end_of_others(int process_stat) noexcept {
   char text[2048];
   const long size = syscall(SYS_pread64, process_stat, text, sizeof text, 0);
   std::string_view fields(text, static_cast<std::size_t>(std::max(size, 0L)));
-  fields.remove_prefix(std::min(fields.rfind(')') + 1, fields.size()));  // the name may hold any
+  fields.remove_prefix(std::min(fields.rfind(')') + 1, fields.size()));  // names may hold any
   if (!fields.starts_with(" Z ")) return -1;
-  // Numbers of proc_pid_stat(5).
+  // Field numbers of proc_pid_stat(5).
   const auto number = [&](int field) {
     std::string_view rest = fields;
     for (; field >= 3; --field) rest.remove_prefix(std::min(rest.find(' ') + 1, rest.size()));
@@ -176,7 +177,7 @@ void say_from_hidden_thread(std::string_view sentence) noexcept {
   const os::SavedErrno saved;
   const long process = syscall(SYS_pidfd_open, syscall(SYS_getpid), 0);
   long file = syscall(SYS_pidfd_getfd, process, 2, 0);
-  if (file < 0) {  // a filter; this way leads to all but sockets
+  if (file < 0) {  // refused by a filter; this way works for all but sockets
     constexpr int kHow = O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC;
     file = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd/2", kHow);
   }
@@ -193,10 +194,11 @@ const char* error_text(int error) noexcept {
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
   const os::SavedErrno saved;
   constexpr std::size_t kStackBytes = 256 * 1024;
-  constexpr std::size_t kWords = 8192;  // above the thread pointer: more than a C library has there
+  constexpr std::size_t kWords =
+      8192;  // above the thread pointer: more than C libraries keep there
   const auto pointer = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
-  // The variables of libraries lie below the pointer (x86-64) or above it: errno's is the only one
-  // that code of ours and of zstd touches.
+  // Libraries' variables lie below the pointer (x86-64) or above it. Our code and zstd's use only
+  // errno.
   const auto error_at = reinterpret_cast<std::uintptr_t>(&errno);
   const std::uintptr_t distance = error_at > pointer ? error_at - pointer : pointer - error_at;
   const std::size_t around = (distance + kWords + 4095) & ~std::size_t{4095};
@@ -204,7 +206,7 @@ bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
   if (memory == nullptr) return false;
   char* const own = memory + kStackBytes + around;
 #if defined(__x86_64__)
-  // The ABI's: the pointer points at itself, and the stack protector's word is beside it.
+  // Required by the ABI: the pointer points at itself, with the stack protector's canary beside it.
   memcpy(own + 0x28, reinterpret_cast<const char*>(pointer) + 0x28, 16);
   memcpy(own, &own, sizeof(char*));
   memcpy(own + 0x10, &own, sizeof(char*));

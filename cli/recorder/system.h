@@ -4,59 +4,59 @@
 #include <cstdint>
 #include <string_view>
 
-/// \file  What a recorder asks of the kernel beside what is in os. errno stays as it was.
+/// \file  The recorder's system calls beyond those of os. They preserve errno.
 
 namespace strata::recorder {
 
-/// Zero pages, not reserved: memory is used as it is touched.
-/// \returns  nullptr if there are none.
+/// Maps zero pages without reserving memory for them: they are committed as they are touched.
+/// \returns  nullptr if out of memory.
 void* map_memory(std::size_t bytes) noexcept;
-/// The same for a table that is used all over: in huge pages where the system has them.
+/// The same for a table with random accesses: uses huge pages if available.
 void* map_table(std::size_t bytes) noexcept;
-/// The same, zero again in every child that has a copy of the memory, however it was made.
-/// \returns  nullptr where the kernel does not do that (Linux before 4.14), too.
+/// The same, but zeroed in every child that gets a copy of the memory, however it was created.
+/// \returns  nullptr also if the kernel cannot do that (Linux before 4.14).
 void* map_memory_of_process(std::size_t bytes) noexcept;
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
-/// A new file, closed across exec; a device or a pipe of that name is opened as it is.
-/// \returns  A negative error if it cannot be made: -EEXIST if there is one already.
+/// Creates a file, close-on-exec; opens an existing device or pipe of that name.
+/// \returns  The file, or a negative error; -EEXIST if a file of that name exists.
 int create_file(const char* path) noexcept;
-/// All of it.
+/// Writes all bytes.
 /// \returns  0, or an error.
 int write_file(int file, const void* bytes, std::size_t count) noexcept;
-/// Of a hidden thread's files: then what the program closes is closed, though it was open when the
-/// thread began.
+/// Closes a hidden thread's copies of the program's files, so that a file which the program closes
+/// is really closed.
 void close_all_but(int file) noexcept;
-/// Up to `capacity` bytes from the beginning of a file in /proc.
-/// \returns  0 if there are none.
+/// Reads up to `capacity` bytes from the beginning of a file in /proc.
+/// \returns  The number of bytes; 0 on failure.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
 
-/// The calling thread's name as the kernel has it, 0 at its end.
+/// The calling thread's kernel name, zero-terminated.
 void read_thread_name(char (&out)[16]) noexcept;
 std::uint64_t parent_number() noexcept;
 bool is_thread_alive(std::uint64_t process, std::uint32_t thread) noexcept;
-/// A file of the calling thread for end_of_others(); negative where there is none.
+/// Opens the calling thread's file for end_of_others(); negative on failure.
 int open_process_stat() noexcept;
-/// How the first thread of the process has ended, as wait() tells it, if the calling thread is the
-/// last one.
-/// \returns  A negative number if there are others, or nobody knows.
+/// Returns the wait status of the process's first thread if the calling thread is the only one
+/// left.
+/// \returns  A negative number if other threads exist, or if it is unknown.
 int end_of_others(int process_stat) noexcept;
-/// Ends the process, whose last thread this is, so that wait() reports that status.
+/// Ends the process, whose last thread is the caller, so that wait() reports the status `end`.
 [[noreturn]] void end_process(int end) noexcept;
 std::uint64_t monotonic_ns() noexcept;
 std::uint64_t wall_ns() noexcept;
 std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
-void say(std::string_view sentence) noexcept;  ///< on standard error
-/// On the program's standard error.
+void say(std::string_view sentence) noexcept;  ///< writes to standard error
+/// Writes to the program's standard error.
 void say_from_hidden_thread(std::string_view sentence) noexcept;
 const char* error_text(int error) noexcept;
 
-/// Starts a thread that the C library does not know: meanwhile a program of one thread stays one
-/// (its malloc takes no locks), and ends when its last own thread returns. Where that one ends by
-/// the system call, or is killed alone, the hidden thread has to end the process. All signals are
-/// blocked in it. Its files are its own, at first those of the program at this moment: neither can
-/// hit the other's. Of thread-local variables it has errno alone, and it must not call what needs
-/// others.
+/// Starts a thread that the C library does not know. A single-threaded program stays
+/// single-threaded (its malloc takes no locks) and ends when its last own thread returns. If that
+/// thread ends by the raw system call, or is killed alone, the hidden thread must end the process.
+/// It blocks all signals. It starts with a copy of the program's file table, so neither side's
+/// later opens and closes affect the other. Of thread-local variables it has errno alone, and must
+/// not call code that needs others.
 /// \returns  False if the kernel refuses.
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept;
 

@@ -8,15 +8,15 @@
 
 namespace strata::recorder {
 
-/// Lines of a trace's text, in a buffer of its own; what does not fit is cut before the last
-/// character.
+/// Builds lines of a trace's text in its own buffer. Text that does not fit is truncated before the
+/// last character.
 class Text {
  public:
   Text& add(std::string_view text) noexcept {
     for (const char c : text) put(c);
     return *this;
   }
-  /// A value that a line holds: what would end the line becomes a space.
+  /// Adds a value within a line: characters that would end the line become spaces.
   Text& value(std::string_view text) noexcept {
     for (const char c : text) put(c == '\n' || c == '\r' || c == '\0' ? ' ' : c);
     return *this;

@@ -6,8 +6,8 @@
 
 namespace strata::recorder {
 
-/// The numbers of threads in a trace, as they come. Those that come when all are given out share
-/// the last one.
+/// Numbers the threads of a trace in order of appearance. Once all numbers are used, further
+/// threads share the last one.
 class ThreadNumbers {
  public:
   std::uint32_t take() noexcept { return next_ < kLast ? next_++ : kLast; }
