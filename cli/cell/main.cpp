@@ -1,8 +1,8 @@
 // strata-cell SCENARIO --option=value…     runs one cell of the matrix in this process
-// strata-cell --describe                   says what there is
+// strata-cell --describe                   prints what there is
 //
-// Started by `strata bench`, once for each run. It has the pools and heaps of the toolkit and no
-// malloc of its own: that is the C library's or what was preloaded.
+// `strata bench` starts this program once for each run. It contains the toolkit's pools and heaps
+// but no malloc: it uses the C library's, or a preloaded one.
 #include <boost/version.hpp>
 #include <cstdio>
 #include <exception>
@@ -18,7 +18,7 @@
 namespace strata::cell {
 namespace {
 
-/// The beginning of its sentence says which project it belongs to.
+/// The version of the project that the sentence begins with.
 std::string version_of(std::string_view sentence) {
   if (sentence.starts_with("boost::")) return "Boost " BOOST_LIB_VERSION;
   if (sentence.starts_with("std::")) return "libstdc++ " + std::to_string(_GLIBCXX_RELEASE);

@@ -11,9 +11,9 @@
 
 namespace strata::cell {
 
-/// BitmapPool in memory of its own, with the blocks that the load needs and some to spare, and
-/// asks twice: a search beside others may find each block taken at some instant, and one that is
-/// preempted may do so wherever others free and allocate in turns (docs/bitmap-pool.md).
+/// A BitmapPool in its own memory, with the blocks that the load needs and some spare. allocate()
+/// tries twice: a concurrent search may find each block taken at some instant, and a preempted one
+/// may do so wherever others free and allocate in turns (docs/bitmap-pool.md).
 class BitmapPoolMemory {
  public:
   static constexpr const char* kName = "bitmap-pool";

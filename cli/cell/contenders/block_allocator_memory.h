@@ -11,8 +11,7 @@
 
 namespace strata::cell {
 
-/// BlockAllocator over a buffer of its own, checks included, one block for each that the load
-/// needs.
+/// A BlockAllocator in its own buffer, with checks, and exactly the blocks that the load needs.
 class BlockAllocatorMemory {
  public:
   static constexpr const char* kName = "block-allocator";

@@ -11,7 +11,7 @@
 
 namespace strata::cell {
 
-/// boost::pool, grown to what the load needs at its first block.
+/// A boost::pool, grown to what the load needs at the first allocation.
 class BoostPoolMemory {
  public:
   static constexpr const char* kName = "boost-pool";
@@ -32,8 +32,7 @@ class BoostPoolMemory {
   boost::pool<> pool_;
 };
 
-/// The free list under boost::lockfree's containers, with 64-byte blocks. Bounded: what it was
-/// built with is all it gives.
+/// The free list that boost::lockfree's containers use, with 64-byte blocks. It never grows.
 class BoostLockfreeMemory {
  public:
   static constexpr const char* kName = "boost-lockfree";

@@ -11,7 +11,7 @@
 
 namespace strata::cell {
 
-/// CoalescingHeap in a region of its own, twice what the load keeps alive.
+/// A CoalescingHeap in its own region, twice the size of the load's live blocks.
 class CoalescingHeapMemory {
  public:
   static constexpr const char* kName = "coalescing-heap";

@@ -17,8 +17,8 @@
 #include "harness/cell.h"
 #include "harness/scenario.h"
 
-/// \file  The contenders that live in the measured process. A new one is a header beside this one
-/// and its name in one of the two lists.
+/// \file  The contenders inside the measured process. To add one, write a header beside this file
+/// and add its name to one of the two lists.
 
 namespace strata::cell {
 
@@ -52,9 +52,9 @@ bool run_one_of(MemoryList<Memories...>, const std::string& name, const Needs& n
 
 }  // namespace detail
 
-/// Calls load(memory) with the contender of this cell. The load is compiled for each that fits, so
-/// that each is called as its users call it: inlined where it is a header, through the PLT where it
-/// is a library.
+/// Calls load(memory) with the contender of this cell. The load is compiled for each contender that
+/// fits, so that each is called as its users call it: inlined if it is a header, through the PLT if
+/// it is a library.
 template <Fits kFits, typename Load>
 void with_contender(const Cell& cell, const Needs& needs, Load load) {
   if (cell.contender().empty()) {

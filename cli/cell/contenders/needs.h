@@ -4,18 +4,18 @@
 
 namespace strata::cell {
 
-/// What a load will ask of its contender, so that pools can be made large enough and those that
-/// cannot serve it say so.
+/// The largest demand of a load: pools are sized for it, and contenders that cannot serve it
+/// refuse.
 struct Needs {
   std::size_t smallest_bytes = 1;
   std::size_t largest_bytes = 1;
-  std::size_t live_blocks = 1;    ///< at most, of all threads together
-  std::size_t live_bytes = 0;     ///< at most; 0: live_blocks * largest_bytes
+  std::size_t live_blocks = 1;    ///< maximum, over all threads together
+  std::size_t live_bytes = 0;     ///< maximum; 0: live_blocks * largest_bytes
   int threads = 1;                ///< that allocate or free
   bool is_freed_at_once = false;  ///< all blocks are freed before the next is allocated
 
-  /// Sets live_bytes for blocks that are `mean_bytes` large on average: half as much again, for
-  /// chance, and `spare` of the largest. Follows the sizes and the number of blocks.
+  /// Sets live_bytes for blocks of `mean_bytes` on average: half as much again, for chance, plus
+  /// `spare` blocks of the largest size. Call it after setting the sizes and live_blocks.
   void expect_mean(double mean_bytes, std::size_t spare = 1) noexcept {
     live_bytes = static_cast<std::size_t>(1.5 * mean_bytes * static_cast<double>(live_blocks)) +
                  spare * largest_bytes;

@@ -10,8 +10,8 @@
 
 namespace strata::cell {
 
-/// ObjectPool of 64-byte objects whose constructor does nothing, so that it is the pool that is
-/// measured; as many slots as the load needs, from the malloc of the process.
+/// An ObjectPool of 64-byte objects with an empty constructor, so that only the pool is measured.
+/// It has as many slots as the load needs, from the malloc of the process.
 class ObjectPoolMemory {
  public:
   static constexpr const char* kName = "object-pool";
@@ -33,7 +33,7 @@ class ObjectPoolMemory {
 
  private:
   struct alignas(16) Object {
-    Object() noexcept {}  // NOLINT: the bytes stay as they are
+    Object() noexcept {}  // leaves the bytes as they are
     std::byte bytes[64];
   };
 

@@ -11,8 +11,8 @@
 
 namespace strata::cell {
 
-/// Blocks cut one after the other from the pages of a PageArena, which is reset when the last of
-/// them was freed: what phases of work use that end all at once.
+/// Cuts blocks one after the other from the pages of a PageArena, and resets it when the last block
+/// is freed: the pattern of work phases that end all at once.
 class PageArenaMemory {
  public:
   static constexpr const char* kName = "page-arena";
@@ -27,7 +27,7 @@ class PageArenaMemory {
   }
 
   explicit PageArenaMemory(const Needs& needs) : arena_(region_bytes(needs), kHugePages) {}
-  /// In OS pages, as an arena has them unless it is told otherwise.
+  /// Uses OS pages, the arena's default.
   explicit PageArenaMemory(std::size_t region_bytes) : arena_(region_bytes) {}
 
   void* allocate(std::size_t bytes) noexcept {
@@ -53,14 +53,14 @@ class PageArenaMemory {
     return (2 * bytes / kHugePages + 2) * kHugePages;
   }
 
-  /// An object's size is a multiple of its alignment, so an odd size needs less.
+  /// An object's size is a multiple of its alignment, so an odd size needs less alignment.
   static std::uintptr_t aligned(std::uintptr_t at, std::size_t bytes) noexcept {
     const std::size_t alignment =
         bytes % alignof(std::max_align_t) == 0 ? alignof(std::max_align_t) : alignof(void*);
     return (at + alignment - 1) / alignment * alignment;
   }
 
-  /// Where the pages come out side by side, blocks run on from one into the next.
+  /// If the new pages are adjacent to the last, blocks may span both.
   bool add_pages(std::size_t bytes) noexcept {
     const std::size_t page = arena_.page_size();
     const std::size_t count = (bytes + alignof(std::max_align_t) + page - 1) / page;

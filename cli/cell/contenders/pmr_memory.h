@@ -10,7 +10,7 @@
 
 namespace strata::cell {
 
-/// The standard library's pools over the malloc of the process, as they come.
+/// The standard library's pool resources over the malloc of the process, with default options.
 template <typename Resource>
 class PmrMemory {
   static constexpr bool kIsSynchronized =

@@ -14,8 +14,8 @@
 
 namespace strata::cell {
 
-/// SizeClassAllocator, checks included, with classes an eighth to a quarter apart up to the largest
-/// size of the load, each with room for all of it: runs are only addresses until they are used.
+/// A SizeClassAllocator, with checks. Its classes are an eighth to a quarter apart, up to the
+/// load's largest size. Each class has room for the whole load: unused runs are only address space.
 class SizeClassMemory {
  public:
   static constexpr const char* kName = "size-classes";
@@ -36,7 +36,7 @@ class SizeClassMemory {
 
  private:
   static constexpr std::size_t kLargest = 4096;
-  static constexpr std::size_t kBookkeeping = 9;  // bytes for each block, in its run
+  static constexpr std::size_t kBookkeeping = 9;  // bytes per block, in its run
 
   static std::vector<std::size_t> sizes_for(const Needs& needs) {
     std::vector<std::size_t> sizes;

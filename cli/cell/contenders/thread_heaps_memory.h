@@ -11,7 +11,7 @@
 
 namespace strata::cell {
 
-/// ThreadHeaps without a budget, as it comes, with and without its background reclaimer.
+/// ThreadHeaps without a budget and with default options, with or without the background reclaimer.
 template <bool kReclaims>
 class ThreadHeapsMemory {
  public:
@@ -23,7 +23,7 @@ class ThreadHeapsMemory {
   static std::optional<std::string> why_unfit(const Needs&) { return std::nullopt; }
 
   explicit ThreadHeapsMemory(const Needs& needs)
-      // No request may be larger than an arena.
+      // A request cannot be larger than an arena.
       : ThreadHeapsMemory(std::max(ThreadHeaps::Options().arena_bytes, 2 * needs.largest_bytes)) {}
   explicit ThreadHeapsMemory(std::size_t arena_bytes) : heaps_(options(arena_bytes)) {}
 

@@ -12,7 +12,7 @@
 
 namespace strata::cell {
 
-/// What the threads of run_batches() measured, each on its own.
+/// What one thread of run_batches() measured.
 struct BatchTimes {
   double first_s = 0;  ///< the first batch of the process: cold code, fresh pages
   std::uint64_t first_ops = 0;
@@ -20,15 +20,15 @@ struct BatchTimes {
   double counted_s = 0;  ///< of the batches that count
   double counted_cpu_s = 0;
   std::uint64_t counted_ops = 0;
-  std::uint64_t timed_ops = 0;  ///< of the batches whose operations were timed one by one
+  std::uint64_t timed_ops = 0;  ///< of the batches whose operations were timed individually
   std::uint64_t steady_faults = 0;
-  double steady_from_s = 0;  ///< of CLOCK_MONOTONIC: of all batches after the warm-up
+  double steady_from_s = 0;  ///< CLOCK_MONOTONIC; covers all batches after the warm-up
   double steady_until_s = 0;
 };
 
 namespace detail {
 
-/// Of --seconds; a warm-up of slow batches must leave time to measure.
+/// The largest share of --seconds for the warm-up, so that slow batches leave time to measure.
 inline constexpr double kWarmupShare = 0.25;
 
 inline std::uint64_t faults_of_thread() noexcept {
@@ -41,7 +41,7 @@ inline std::uint64_t faults_of(const Worker& worker) noexcept {
   return faults_of_thread() + worker.faults_elsewhere;
 }
 
-/// The batches of one thread between begin_load() and end_load().
+/// Runs the batches of one thread between begin_load() and end_load().
 template <typename Lane>
 BatchTimes run_lane(const Cell& cell, Worker& worker, Lane& lane) {
   Probe<Depth::kPlain> plain(worker);
@@ -57,8 +57,8 @@ BatchTimes run_lane(const Cell& cell, Worker& worker, Lane& lane) {
   lane.batch(verified);
   for (int i = 0; i < cell.warmup() && !cell.is_over(kWarmupShare); ++i) lane.batch(plain);
 
-  // Each thread does its part of --ops. The share of timed batches is the share of timed
-  // operations, whatever a batch is; they are the first to come, so that a short load has one.
+  // Each thread does its part of --ops. The share of timed batches equals the share of timed
+  // operations, whatever a batch is. Timed batches come first, so that a short load has one.
   const auto threads = static_cast<std::uint64_t>(cell.threads());
   const std::uint64_t budget = (cell.ops() + threads - 1) / threads;
   double owed = cell.sample_rate() > 0 ? 1 : 0;
@@ -95,36 +95,38 @@ void drain(Lane& lane, Worker& worker) {
 
 }  // namespace detail
 
-/// Adds up what the threads measured, as metrics: ns_per_op, ops_per_s, cpu_ns_per_op,
+/// Combines the measurements of all threads into metrics: ns_per_op, ops_per_s, cpu_ns_per_op,
 /// core_ns_per_op, first_ns_per_op, faults.
 ///
-/// Up to one thread per core the rates of the threads add up, each over its own plain batches. More
-/// threads take turns, and most of a turn's batches never see another's time: there the rate is
+/// With at most one thread per core, it adds the threads' rates, each over the thread's plain
+/// batches. More threads share the cores, and most batches within a time slice do not see the
+/// others' time. Then the rate is all batches, timed ones included, over the time that all of them
+/// took.
 /// that of all batches over the time that all of them took, timed ones included.
 void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
 
-/// Runs a load that repeats itself, from begin_load() to finish(). Every thread has a lane, which
-/// make_lane(worker) draws, in that thread, before the clock starts:
+/// Runs a load that repeats itself, from begin_load() to finish(). Each thread has a lane.
+/// make_lane(worker) creates it in that thread, before the clock starts:
 ///
 ///   struct Lane {
-///     template <class Probe> std::uint64_t batch(Probe& probe);  // some operations; how many
-///     template <class Probe> void drain(Probe& probe);           // frees all that it still holds,
-///   };                                                           // if a batch leaves anything
+///     template <class Probe> std::uint64_t batch(Probe& probe);  // runs and counts operations
+///     template <class Probe> void drain(Probe& probe);           // frees all that it still holds;
+///   };                                                           // needed if batches leave any
 ///
-/// A batch takes about a millisecond (it is timed as a whole) and may leave blocks for the next. In
-/// this order: the first batch, counted apart as the cold one; one that writes and checks every
-/// byte; --warmup more, for a quarter of the seconds at most; then plain batches, which the
-/// throughput is taken from, and between them, by --sample-rate, batches whose operations are timed
-/// one by one.
+/// A batch takes about a millisecond (it is timed as a whole) and may leave blocks for the next.
+/// The order: the first batch, counted separately as the cold one; one that writes and checks every
+/// byte; --warmup more, for at most a quarter of the seconds; then plain batches, which give the
+/// throughput. Interleaved with these, as --sample-rate says, are batches whose operations are
+/// timed individually.
 ///
-/// "Operation" is the scenario's own word. A drain of one thread runs at the same time as those of
-/// the others. tell_more() may add metrics of the scenario's own, when all threads are done.
+/// Each scenario defines "operation". The threads drain concurrently. tell_more() may add the
+/// scenario's own metrics once all threads are done.
 template <typename MakeLane, typename TellMore = void (*)()>
 void run_batches(
     Cell& cell, MakeLane make_lane, TellMore tell_more = [] {}) {
   const auto count = static_cast<std::size_t>(cell.threads());
   std::vector<BatchTimes> times(count);
-  if (count == 1) {  // no other thread at all: what single-threaded programs have
+  if (count == 1) {  // no other thread: allocators may be faster in single-threaded programs
     auto lane = make_lane(cell.worker(0));
     cell.begin_load();
     times[0] = detail::run_lane(cell, cell.worker(0), lane);
@@ -150,9 +152,9 @@ void run_batches(
   cell.finish();
 }
 
-/// The same with a process for each lane, which shares no memory with the others: what they take
-/// longer than one alone, the machine takes. There are no latencies, and what is seen of memory is
-/// that of the first.
+/// The same with a process per lane. The processes share no memory, so whatever slows them down
+/// compared with one alone is the machine. There are no latencies; memory is measured in the first
+/// process only.
 template <typename MakeLane>
 void run_batches_in_processes(Cell& cell, MakeLane make_lane) {
   struct Outcome {

@@ -14,7 +14,7 @@
 namespace strata::cell {
 namespace {
 
-/// Where report_…() write, from whichever thread; set before any thread runs.
+/// Where report_…() write, from any thread; set before any thread runs.
 int findings_fd = STDOUT_FILENO;
 
 Board* map_board(int fd) {
@@ -24,7 +24,7 @@ Board* map_board(int fd) {
   return static_cast<Board*>(page);
 }
 
-/// A seed for each thread, so that their draws differ.
+/// Derives a seed for each thread, so that their draws differ.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
   std::uint64_t x = seed + (thread + 1) * 0x9e3779b97f4a7c15;  // splitmix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -39,7 +39,7 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
     (findings.*verdict)(sentence);
     findings.end();
   }
-  ::_exit(0);  // no destructor: the memory may be in any state
+  ::_exit(0);  // no destructors: memory may be corrupted
 }
 
 const Load& load_of(const std::string& name) {
@@ -48,7 +48,7 @@ const Load& load_of(const std::string& name) {
   return found->second;
 }
 
-/// The plan with every option of the scenario.
+/// Returns the plan with a value for every option of the scenario.
 CellPlan completed(const Scenario& scenario, CellPlan plan) {
   const std::string why = scenario.why_not(plan.options);
   if (!why.empty()) throw std::invalid_argument(why);

@@ -19,27 +19,27 @@
 
 namespace strata::cell {
 
-/// The most metrics that a scenario may have.
+/// The maximum number of metrics of a scenario.
 inline constexpr std::size_t kMaxMetrics = 32;
 
-/// The cell of the matrix that this process is: one scenario under one contender with one value for
-/// every option. A scenario asks it what to do and gives it the results.
+/// The cell that this process runs: one scenario, one contender, one value for every option. A
+/// scenario reads its options from it and reports its results to it.
 ///
-/// In the order of a process's life:
+/// The life of the process:
 ///
-///   read options, draw the operations     nothing is counted yet
-///   begin_load()                          rests until the process was looked at from outside
+///   read options, draw the operations     not measured
+///   begin_load()                          rests until `strata` has sampled the process
 ///   the load
-///   end_load()                            rests; the blocks of the load still live
+///   end_load()                            rests; the load's blocks are still live
 ///   free everything, check
-///   finish()                              rests for the settle time; then the findings
+///   finish()                              rests for the settle time; then writes the findings
 ///
-/// run_batches() (harness/batches.h) does all of this for a load that repeats itself.
+/// run_batches() (harness/batches.h) does all this for a load that repeats itself.
 class Cell {
  public:
-  /// `entered_s` is when main() began.
-  /// \errors  std::invalid_argument with a sentence for a plan that no load can follow: `strata`
-  ///          asks for nothing wrong, a person might.
+  /// \param entered_s  when main() began
+  /// \errors  std::invalid_argument, with a sentence, for an invalid plan. `strata` sends none; a
+  ///          person who starts strata-cell by hand might.
   Cell(CellPlan plan, double entered_s);
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
@@ -47,31 +47,31 @@ class Cell {
   /// Runs the scenario.
   void run() { load_.run(*this); }
 
-  // What every scenario takes.
+  // Options that every scenario takes.
   int threads() const noexcept { return plan_.threads; }
-  /// Operations of all threads together after which a load ends; 0: none, --seconds decides.
+  /// A load ends after this many operations of all threads together; 0: --seconds ends it.
   std::uint64_t ops() const noexcept { return plan_.ops; }
-  /// Batches of each thread that are run and not counted.
+  /// The number of uncounted batches that each thread runs first.
   int warmup() const noexcept { return plan_.warmup; }
   std::uint64_t seed() const noexcept { return plan_.seed; }
-  /// The share of the operations that is timed one by one, 0 to 1.
+  /// The share of operations that are timed individually, 0 to 1.
   double sample_rate() const noexcept { return plan_.sample_rate; }
-  /// The contender in this process; empty if it is the malloc.
+  /// The contender inside this process; empty if it is the malloc.
   const std::string& contender() const noexcept { return plan_.contender; }
 
-  // What only this scenario takes, as declared; asking for another is std::logic_error.
+  // Options of this scenario; std::logic_error for one that it does not declare.
   std::uint64_t count(const std::string& option) const;
   double real(const std::string& option) const;
   bool flag(const std::string& option) const;
   const std::string& text(const std::string& option) const;
 
-  /// A kind of operation whose latency is measured, besides kAlloc and kFree; before any thread
-  /// runs.
+  /// Adds a kind of operation whose latency is measured, besides kAlloc and kFree. Call it before
+  /// any thread runs.
   LatencyKind add_latency(const std::string& name);
 
-  /// Runs body(worker) on `count` threads, which start together, and waits for them; one is the
-  /// caller, because a process with a single thread is what some allocators are fastest in. An
-  /// exception in a body ends the process with its sentence.
+  /// Runs body(worker) on `count` threads, which start together, and waits for them. The caller is
+  /// one of them, because some allocators are fastest in a single-threaded process. An exception in
+  /// a body ends the process with its sentence.
   template <typename Body>
   void run_threads(int count, Body body) {
     if (count == 1) return body(worker(0));
@@ -86,35 +86,37 @@ class Cell {
     }
   }
 
-  /// Of thread 0 to the largest number of threads so far. Scenarios without threads use worker(0).
+  /// \param thread  from 0 to below the largest number of threads so far; scenarios without threads
+  ///                use worker(0)
   Worker& worker(int thread);
 
-  /// Rests until the process was looked at; then the seconds run.
+  /// Rests until `strata` has sampled the process, then starts the clock.
   void begin_load();
-  /// The seconds of this process, a copy of the one that began the load, run from now on.
+  /// Starts the clock in this process, a copy of the one that began the load.
   void start_clock() noexcept { began_s_ = now_s(); }
-  /// Of this process, a copy, comes a worker's part of the load. Seen from outside is the first.
+  /// Makes this process, a copy, run one worker's part of the load. Only the first process is
+  /// watched from outside.
   void continue_as_copy(int worker) noexcept;
-  /// True once the seconds, or this share of them, have passed; never true in a load that --ops
-  /// alone bounds.
+  /// True once the seconds, or this share of them, have passed. Never true if only --ops bounds the
+  /// load.
   /// \threads  Any.
-  /// \cost     Reads the clock: ask once for many operations.
+  /// \cost     Reads the clock: call it once per many operations.
   bool is_over(double share = 1) const noexcept {
     return plan_.seconds > 0 && now_s() >= began_s_ + share * plan_.seconds;
   }
-  /// Rests, while the load's blocks still live.
+  /// Rests while the load's blocks are still live.
   void end_load();
-  /// Rests for the settle time, then writes the findings. What was allocated through probes must
-  /// have been freed through probes.
+  /// Rests for the settle time, then writes the findings.
+  /// \pre  all blocks allocated through probes were freed through probes
   void finish();
 
-  /// Where a load that knows it counts the bytes that live, in steps as large as it likes.
+  /// The live bytes of a load that counts them, updated in steps of any size.
   std::atomic<std::uint64_t>& live_bytes() noexcept {
     return board_ == nullptr ? live_without_board_ : board_->live_bytes;
   }
 
-  /// A number of this run; its name, a literal, ends in its unit (docs/results.md). Asks the
-  /// contender, which may be one that refuses, for nothing.
+  /// Reports a number of this run; its name, a literal, ends in its unit (docs/results.md). Never
+  /// allocates from the contender, which may refuse.
   /// \errors  std::logic_error if there are more than kMaxMetrics.
   void metric(const char* name, double value);
 
@@ -125,7 +127,7 @@ class Cell {
   const Load& load_;
   CellPlan plan_;
   double entered_s_;
-  Board* board_ = nullptr;  // nullptr: not watched
+  Board* board_ = nullptr;  // nullptr: nobody watches
   std::atomic<std::uint64_t> live_without_board_{0};
   std::vector<std::string> latency_names_ = {"alloc", "free"};
   std::deque<Worker> workers_;
@@ -134,13 +136,13 @@ class Cell {
   double began_s_ = 0;
 };
 
-/// The scenario's own sums do not come out (sent + dropped is not what was produced): nothing of
-/// this run counts. Ends the process.
+/// Ends the process because a sum of the scenario is wrong (such as sent + dropped != produced).
+/// The whole run is discarded.
 /// \threads  Any.
 [[noreturn]] void fail_wrong_work(const std::string& sentence);
 
-/// The contender cannot do what these options ask, as in "has blocks of one size": the cell is left
-/// out, which is no failure. Before begin_load().
+/// Ends the process because the contender cannot do what the options ask, as in "has blocks of one
+/// size". `strata` leaves the cell out; this is not a failure. Call it before begin_load().
 [[noreturn]] void report_unfit(const std::string& sentence);
 
 }  // namespace strata::cell

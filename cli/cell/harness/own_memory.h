@@ -12,20 +12,20 @@
 
 namespace strata::cell {
 
-/// Resident bytes of all tables of the harness, in whole OS pages. Cell keeps the count on the
-/// board, so that `strata` can subtract it from what it sees of the process.
-/// \threads  Any; the pointer changes only while there is a single thread and no table.
+/// Resident bytes of the harness's tables, in whole OS pages. Cell moves the count to the board, so
+/// that `strata` can subtract it from the process's resident set.
+/// \threads  Any; the pointer changes only while there is one thread and no table.
 inline std::atomic<std::uint64_t> table_bytes_without_board{0};
 inline std::atomic<std::uint64_t>* table_bytes = &table_bytes_without_board;
 
 enum class Owner {
-  kHarness,    ///< a table: resident from the start, not counted as memory of the contender
-  kContender,  ///< the storage of a pool: resident as it is used, counted
-  kCopies,     ///< what copies of this process write for it; not counted
+  kHarness,    ///< a table: resident from the start, not counted as the contender's memory
+  kContender,  ///< the storage of a pool: resident as it is touched, counted
+  kCopies,     ///< shared memory that copies of this process write; not counted
 };
 
-/// Fresh pages of the kernel, all zero, which neither come from the measured allocator nor lie
-/// between its blocks. A scenario keeps everything that is as large as its load in one of these.
+/// Zeroed pages from the kernel, separate from the measured allocator and its blocks. A scenario
+/// keeps every table as large as its load in an OwnMemory.
 template <typename T, Owner kOwner = Owner::kHarness>
 class OwnMemory {
   static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>,
@@ -33,8 +33,8 @@ class OwnMemory {
 
  public:
   OwnMemory() = default;
-  /// The pages of a table are there at once: their faults are not the load's, and their number is
-  /// what they add to the resident set.
+  /// Faults in the pages of a table at once, so that the load is not charged for these faults.
+  /// Their number is what the table adds to the resident set.
   /// \errors  std::bad_alloc.
   explicit OwnMemory(std::size_t count) : count_(count) {
     if (count == 0) return;

@@ -9,22 +9,22 @@
 
 namespace strata::cell {
 
-/// How closely a batch is looked at. The loop of a scenario is compiled once for each, so that a
-/// plain batch has no trace of the others.
+/// How closely a batch is measured. A scenario's loop is compiled once for each depth, so that a
+/// plain batch has no overhead of the others.
 enum class Depth {
-  kPlain,     ///< stamped at both ends: what throughput is measured with
-  kTimed,     ///< the same, and every operation timed
-  kVerified,  ///< every byte of every block written and checked; no number is taken
+  kPlain,     ///< blocks are stamped at both ends; gives the throughput
+  kTimed,     ///< the same, and every operation is timed
+  kVerified,  ///< every byte of every block is written and checked; nothing is measured
 };
 
-/// Ends the process: the block's bytes are not those that its owner wrote.
+/// Ends the process: a block does not hold what its owner wrote.
 [[noreturn]] void report_corruption(const Block& block) noexcept;
 
-/// What a scenario allocates through: counts, stamps, checks, and times what is to be timed.
+/// Scenarios allocate through a probe: it counts, stamps, checks, and times operations if kTimed.
 ///
 /// A Memory has  void* allocate(std::size_t bytes)  and  void deallocate(void* p, std::size_t
-/// bytes),  where nullptr says no.
-/// \threads  One; each has its own over its own worker.
+/// bytes).  allocate returns nullptr on failure.
+/// \threads  One; each thread has a probe over its own worker.
 template <Depth kDepth>
 class Probe {
  public:
@@ -34,15 +34,15 @@ class Probe {
 
   explicit Probe(Worker& worker) noexcept : worker_(worker) {}
 
-  /// \returns  A stamped block, false if the contender has none; that is counted and makes the cell
-  ///           a failed one, but the load goes on without this block.
+  /// \returns  A stamped block; a false one if the contender has none. Such a failure is counted
+  ///           and fails the cell, but the load goes on without the block.
   template <typename Memory>
   Block allocate(Memory& memory, std::size_t bytes) {
     void* address = time(kAlloc, [&] { return memory.allocate(bytes); });
     return adopt(address, bytes);
   }
 
-  /// Checks the block and frees it, from any thread; then it is false. A false one is ignored.
+  /// Checks the block, frees it and makes it false. Any thread may free it. Ignores a false block.
   template <typename Memory>
   void deallocate(Memory& memory, Block& block) {
     if (!block) return;
@@ -52,25 +52,25 @@ class Probe {
     block = Block();
   }
 
-  /// Counts and stamps what was allocated in another way, nullptr included.
+  /// Counts and stamps a block allocated in another way; accepts nullptr.
   Block adopt(void* address, std::size_t bytes) {
     return stamped(address, bytes, worker_.next_stamp(kIsVerified));
   }
 
-  /// The same with a number of the scenario's, from which it can compute the stamp again; two
-  /// living blocks should not have the same.
+  /// The same with a number from which the scenario can recompute the stamp. Two live blocks should
+  /// not have the same number.
   /// \pre  number < 2^31.
   Block adopt(void* address, std::size_t bytes, std::uint32_t number) {
     return stamped(address, bytes, number << 1 | (kIsVerified ? 1u : 0u));
   }
 
-  /// Ends the process if the block is not as its owner left it.
+  /// Ends the process if the block does not hold its stamp.
   void check(const Block& block) const noexcept {
     if (!has_stamp(block)) [[unlikely]]
       report_corruption(block);
   }
 
-  /// What operation() returns; a timed probe records how long it took.
+  /// Returns what operation() returns; a timed probe records its duration.
   template <typename Operation>
   decltype(auto) time(LatencyKind kind, Operation&& operation) {
     if constexpr (!kIsTimed) {

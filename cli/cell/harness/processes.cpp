@@ -26,7 +26,7 @@ Processes::~Processes() {
 }
 
 void Processes::arrive_and_wait() noexcept {
-  // release, acquire: what copies wrote before a gate is there once all have arrived
+  // release, acquire: writes before a gate are visible once all copies have arrived
   std::atomic_ref(gate_[0].arrived).fetch_add(1, std::memory_order_release);
   while (std::atomic_ref(gate_[0].opened).load(std::memory_order_acquire) == passed_) take_a_nap();
   ++passed_;

@@ -8,22 +8,22 @@
 
 namespace strata::cell {
 
-/// Copies of this process that run side by side and meet at gates, which this process opens. They
-/// share no memory but Owner::kCopies.
+/// Copies of this process that run in parallel and meet at gates, which this process opens. They
+/// share only memory of Owner::kCopies.
 ///
-/// If a copy ends before its last gate, this process ends as the copy did. If this process ends, so
-/// do the copies.
+/// If a copy ends before its last gate, this process ends the same way. If this process ends, so do
+/// the copies.
 class Processes {
  public:
   /// \errors  std::bad_alloc.
   Processes() : gate_(1) {}
-  /// Ends the copies that are still there.
+  /// Ends the copies that still run.
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Starts `count` copies, each of which runs body(index) and ends. Once, and without other
-  /// threads.
+  /// Starts `count` copies, each of which runs body(index) and ends.
+  /// \pre     called once, while there are no other threads
   /// \errors  std::system_error.
   template <typename Body>
   void start(int count, Body body) {
@@ -40,18 +40,18 @@ class Processes {
 
   /// Waits until all copies have arrived at the next gate.
   void wait_for_all() noexcept;
-  /// Lets them go on.
+  /// Lets the copies go on.
   void open_gate() noexcept;
 
  private:
   struct Gate {
-    int arrived;  // at all gates so far; atomic, and so is the next
+    int arrived;  // summed over all gates; atomic, as is `opened`
     int opened;   // gates
   };
 
   bool is_copy_after_fork();
   [[noreturn]] static void end_copy() noexcept;
-  /// Does nothing while all copies live.
+  /// Ends this process as a copy did; does nothing while all copies live.
   void end_with_a_copy() noexcept;
 
   OwnMemory<Gate, Owner::kCopies> gate_;

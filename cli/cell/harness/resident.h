@@ -10,8 +10,8 @@
 
 namespace strata::cell {
 
-/// What this process has in memory now by the kernel's count, without the tables of the harness; 0
-/// if /proc is not mounted.
+/// The resident set of this process by the kernel's count, without the harness's tables; 0 if /proc
+/// is not mounted.
 /// \cost  Three system calls, some microseconds, more for a large process. Allocates nothing.
 inline std::uint64_t resident_bytes() noexcept {
   const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);

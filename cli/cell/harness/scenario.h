@@ -5,7 +5,7 @@
 
 #include "shared/scenario.h"
 
-/// \file  The scenarios of this program. What they say of themselves is shared/scenario.h's.
+/// \file  The scenarios of this program. shared/scenario.h has their descriptions.
 
 namespace strata::cell {
 
@@ -14,18 +14,18 @@ class Cell;
 /// A scenario and how to run it.
 struct Load {
   Scenario scenario;
-  /// Does everything: draws the operations, runs them, verifies them, tells what came out. Called
-  /// once in a process of its own.
+  /// Does everything: draws, runs and verifies the operations, and reports the results. Called once
+  /// per process.
   void (*run)(Cell& cell);
 };
 
-/// All of them by name.
+/// All scenarios by name.
 inline std::map<std::string, Load>& loads() {
   static std::map<std::string, Load> all;
   return all;
 }
 
-/// A file of scenarios/ adds its scenario with one of these at namespace scope.
+/// Registers a scenario; each file of scenarios/ has one at namespace scope.
 template <void (*kRun)(Cell& cell)>
 struct Registration {
   explicit Registration(const Scenario& scenario) {

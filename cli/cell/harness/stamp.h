@@ -4,16 +4,16 @@
 #include <cstdint>
 #include <cstring>
 
-/// \file  What is written into every block and found again before it is freed: two owners of one
-/// byte overwrite each other's stamp.
+/// \file  Stamps are written into every block and checked before it is freed. If two blocks
+/// overlap, one owner overwrites the other's stamp.
 
 namespace strata::cell {
 
-/// A block of the measured allocator, as scenarios keep it in their tables.
+/// A block of the measured allocator, in a scenario's table.
 struct Block {
   std::byte* address = nullptr;
   std::uint32_t bytes = 0;
-  std::uint32_t stamp = 0;  ///< what was written into it; odd: into every byte of it
+  std::uint32_t stamp = 0;  ///< the value written into the block; odd: into every byte of it
 
   explicit operator bool() const noexcept { return address != nullptr; }
 };
@@ -29,8 +29,8 @@ inline std::uint64_t word_of(std::uint32_t stamp, std::size_t offset) noexcept {
   return (stamp + offset * 0x100000001) * kSpread;
 }
 
-/// Calls visit(offset, word, length) for each word of the block, and for the rest after the last,
-/// until one says false.
+/// Calls visit(offset, word, length) for each word of the block and for the remaining bytes, until
+/// one call returns false.
 template <typename Visit>
 [[gnu::noinline]] bool for_every_word(std::uint32_t bytes, std::uint32_t stamp,
                                       Visit visit) noexcept {
@@ -41,8 +41,8 @@ template <typename Visit>
   return bytes == rest_at || visit(rest_at, word_of(stamp, rest_at), bytes - rest_at);
 }
 
-/// The same for the places that a stamp covers: every word if it is whole, else the first, the last
-/// and one on each page, with a length that is known to the compiler.
+/// The same for the words that a stamp covers: every word if the stamp is whole, else the first,
+/// the last and one per page, with a length that the compiler knows.
 template <typename Visit>
 [[gnu::always_inline]] inline bool for_each_word(std::uint32_t bytes, std::uint32_t stamp,
                                                  Visit visit) noexcept {
@@ -67,7 +67,7 @@ inline void write_stamp(const Block& block) noexcept {
                         });
 }
 
-/// Whether the block still holds it.
+/// Whether the block still holds its stamp.
 inline bool has_stamp(const Block& block) noexcept {
   return detail::for_each_word(block.bytes, block.stamp,
                                [&](std::size_t at, std::uint64_t word, std::size_t length) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kCalibrationNs = 20'000'000;
 constexpr std::size_t kLaps = 1001;
 
-/// The counter runs at one rate, whatever the core does.
+/// Whether the counter's rate is constant, whatever the core's frequency.
 [[maybe_unused]] bool has_invariant_counter() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0;

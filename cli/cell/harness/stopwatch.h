@@ -8,7 +8,7 @@
 
 namespace strata::cell {
 
-/// What a clock of the kernel's shows.
+/// The time of a kernel clock.
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {
   timespec now{};
   ::clock_gettime(clock, &now);
@@ -21,18 +21,18 @@ inline double clock_s(clockid_t clock) noexcept {
 
 inline double now_s() noexcept { return clock_s(CLOCK_MONOTONIC); }
 
-/// Seconds that this thread was on a processor: what others take of the machine is not in it.
+/// CPU time of this thread in seconds; excludes other programs' use of the machine.
 inline double thread_cpu_s() noexcept { return clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
-/// Times single operations: the processor's time stamp counter where it runs at a constant rate,
-/// else the kernel's clock. calibrate() before the first use; after that it only reads.
+/// Times single operations, by the time stamp counter if its rate is constant, else by the kernel's
+/// clock. Call calibrate() before the first use; afterwards the state is read-only.
 class Stopwatch {
  public:
-  /// Finds the counter's rate and what timing nothing gives.
+  /// Measures the counter's rate and the cost of timing itself.
   /// \cost  Some 20 ms.
   static void calibrate() noexcept;
 
-  /// A moment, in ticks; what came before it in the program has happened.
+  /// Reads the clock, in ticks, after all earlier code has run.
   static std::uint64_t start() noexcept {
 #if defined(__x86_64__)
     if (uses_counter_) {
@@ -44,7 +44,7 @@ class Stopwatch {
 #endif
     return clock_ns(CLOCK_MONOTONIC);
   }
-  /// The same; what comes after it has not begun.
+  /// Reads the clock before any later code runs.
   static std::uint64_t stop() noexcept {
 #if defined(__x86_64__)
     if (uses_counter_) {
@@ -61,7 +61,7 @@ class Stopwatch {
     return static_cast<std::uint64_t>(static_cast<double>(ticks) * ps_per_tick_);
   }
 
-  /// The median of timing nothing.
+  /// The median time that an empty operation takes.
   static double cost_ns() noexcept { return cost_ns_; }
 
  private:

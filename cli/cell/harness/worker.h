@@ -15,9 +15,9 @@ inline constexpr LatencyKind kAlloc = 0;
 inline constexpr LatencyKind kFree = 1;
 inline constexpr std::size_t kMaxLatencies = 8;
 
-/// How long operations of one kind took, in picoseconds.
+/// The latencies of one kind of operation, in picoseconds.
 struct Latencies {
-  OwnMemory<std::uint64_t> buckets;  ///< LogBuckets::kCount of them, once there is a sample
+  OwnMemory<std::uint64_t> buckets;  ///< LogBuckets::kCount of them; empty before the first sample
   std::uint64_t count = 0;
   std::uint64_t sum_ps = 0;
   std::uint64_t max_ps = 0;
@@ -33,19 +33,20 @@ struct Latencies {
   }
 };
 
-/// What one thread of the load counts, in cache lines of its own.
-/// \threads  Its thread while it runs; the report when the threads rest.
+/// The counters of one thread of the load, in their own cache lines.
+/// \threads  Its thread while it runs; the report while the threads rest.
 struct alignas(128) Worker {
   int thread = 0;          ///< from 0
-  std::uint64_t seed = 0;  ///< for this thread's random generator, the same for every contender
+  std::uint64_t seed = 0;  ///< of this thread's random generator, the same for every contender
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t failed_allocations = 0;
-  std::uint64_t faults_elsewhere = 0;  ///< of threads that a batch started and waited for
+  std::uint64_t faults_elsewhere = 0;  ///< of threads that a batch started and joined
   std::uint32_t stamps = 0;            ///< numbers given to blocks so far
   std::array<Latencies, kMaxLatencies> latencies;
 
-  /// A stamp that no living block of any thread has, except after a wrap; odd for a whole one.
+  /// Returns a stamp that no live block of any thread has (except after a wrap); odd for a whole
+  /// stamp.
   std::uint32_t next_stamp(bool is_whole) noexcept {
     std::uint32_t number = ++stamps * 0x2545f491u + static_cast<std::uint32_t>(thread);
     return number << 1 | (is_whole ? 1u : 0u);

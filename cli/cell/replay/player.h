@@ -18,14 +18,14 @@
 
 namespace strata::cell {
 
-/// What is written into each object.
+/// How much of each object is written.
 enum class Touch {
   kNone,
-  kWritten,  ///< what a program surely touches: both ends, and a word of each OS page
+  kWritten,  ///< what a program surely touches: both ends, and a word per OS page
   kAll,
 };
 
-/// What all threads of a replay have in common.
+/// The state that all threads of a replay share.
 class Team {
  public:
   virtual void start(std::uint64_t stream) = 0;
@@ -37,8 +37,8 @@ class Team {
 
   OwnMemory<SharedSlot> slots;
   Epochs epochs;
-  std::atomic<std::uint64_t>& live_bytes;  ///< relaxed: a sum that is looked at from outside
-  std::uint64_t began_ns = 0;              ///< of CLOCK_MONOTONIC
+  std::atomic<std::uint64_t>& live_bytes;  ///< relaxed: a sum, sampled from outside
+  std::uint64_t began_ns = 0;              ///< CLOCK_MONOTONIC
 
  protected:
   ~Team() = default;
@@ -46,12 +46,12 @@ class Team {
 
 inline constexpr LatencyKind kReallocLatency = 2;
 
-/// Makes the calls of one thread of a trace.
+/// Replays the calls of one thread of a trace.
 /// \threads  One.
 template <Touch kTouch, typename Route>
 class Player {
  public:
-  /// \param interval  one in so many calls is timed, on average; 0: none
+  /// \param interval  one call in this many is timed, on average; 0: none
   Player(Worker& worker, Team& team, Route& route, int fd, const plan::Stream& stream,
          double interval)
       : worker_(worker),
@@ -97,14 +97,14 @@ class Player {
     tell_live();
   }
 
-  /// Calls visit(block) for each object that the trace leaves alive in this thread's slots.
+  /// Calls visit(block) for each object in this thread's slots that is live at the trace's end.
   template <typename Visit>
   void for_each_left(Visit visit) {
     for (Block& block : slots_) {
       if (block) visit(block);
     }
   }
-  /// Frees them.
+  /// Frees these objects.
   void drain(Block& block) {
     check(block);
     const bool is_routed = (block.stamp & kRoutedStamp) != 0;
@@ -118,8 +118,8 @@ class Player {
   static constexpr std::uint32_t kRoutedStamp = 1u << 31;
   static constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-  /// The replay's own table is in the cache when it is needed: its misses are not the program's. A
-  /// word that is no call leads to any address, which does no harm.
+  /// Prefetches the replay's own table, because its cache misses are not the program's. A word that
+  /// is not a call gives an arbitrary address, which is harmless.
   void prefetch_slot_of(std::uint64_t word) noexcept {
     const auto slots = reinterpret_cast<std::uintptr_t>(slots_.data());
     __builtin_prefetch(reinterpret_cast<const void*>(  // NOLINT: only looked for in the cache
@@ -127,7 +127,7 @@ class Player {
                        1);
   }
 
-  /// A word and those that follow it.
+  /// A call's word and the words that belong to it.
   struct Call {
     plan::Kind kind;
     bool is_shared;
@@ -150,7 +150,7 @@ class Player {
     return call;
   }
 
-  /// Waits for the object and takes it out of its place.
+  /// Waits for the object and removes it from its slot.
   Block fetch(const Call& call) {
     if (!call.is_shared) return std::exchange(slots_[call.slot], Block());
     SharedSlot& slot = team_.slots[call.slot];
@@ -197,7 +197,7 @@ class Player {
     const std::uint32_t stamp = old.stamp;
     if (call.is_shared) team_.slots[call.slot].await(call.turn);
     void* const before = old ? take(old) : nullptr;
-    // realloc(p, 0) frees under some allocators; the trace had an object.
+    // realloc(p, 0) frees under some allocators, but the trace has an object here.
     const std::size_t bytes = std::max<std::size_t>(call.bytes, 1);
     void* const address = timed(kReallocLatency, [&] { return std::realloc(before, bytes); });
     if (address == nullptr) std::free(before);
@@ -205,7 +205,7 @@ class Player {
     place(call, adopt(address, call.bytes, false));
   }
 
-  /// What a vector does when it has grown.
+  /// Copies an object, as a vector does when it grows.
   void move_over(std::uint64_t word) {
     const Block& from = slots_[plan::slot_of(word)];
     const Block& to = slots_[plan::slot_of(stream_.next())];
@@ -227,7 +227,7 @@ class Player {
     }
   }
 
-  /// What the shelf gives is not zeroed: the program must do that where it called calloc.
+  /// Zeroes the memory for calloc, because the toolkit's allocators do not.
   void* allocate_routed(const Call& call) {
     void* const address = route_.allocate(call.bytes);
     if (call.kind == plan::Kind::kCalloc && address != nullptr) {
@@ -261,7 +261,7 @@ class Player {
   }
 
   Block adopt(void* address, std::uint64_t bytes, bool is_routed) {
-    if (address == nullptr && bytes == 0) return {};  // malloc(0) may say that
+    if (address == nullptr && bytes == 0) return {};  // malloc(0) may return nullptr
     const auto stamped = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, kLongest));
     if (address == nullptr) {
       ++worker_.failed_allocations;
@@ -287,7 +287,7 @@ class Player {
   }
 
   void add_live(std::int64_t bytes) noexcept {
-    constexpr std::int64_t kStep = 16 * 1024;  // seldom enough to cost nothing
+    constexpr std::int64_t kStep = 16 * 1024;  // rare enough to cost nothing
     live_bytes_ += bytes;
     if (live_bytes_ >= kStep || live_bytes_ <= -kStep) tell_live();
   }
@@ -319,7 +319,7 @@ class Player {
     is_in_epoch_ = true;
   }
 
-  /// A sleep that ends sooner than the kernel's timers can is none.
+  /// Does not sleep for times too short for the kernel's timers.
   void wait_until(std::uint64_t ns) const noexcept {
     constexpr std::uint64_t kShortestNs = 60'000;
     const std::uint64_t due = team_.began_ns + ns;
@@ -333,7 +333,7 @@ class Player {
   decltype(auto) timed(LatencyKind kind, Operation&& operation) {
     if (--until_timed_ != 0) [[likely]]
       return operation();
-    // Never the same distance twice, so that no pattern of the program's hides between the samples.
+    // Varies the interval, so that sampling cannot lock on to a pattern of the program.
     random_ = random_ * 6364136223846793005 + 1442695040888963407;
     due_ += interval_;
     const auto whole = static_cast<std::uint64_t>(due_);
@@ -342,7 +342,7 @@ class Player {
     return Probe<Depth::kTimed>(worker_).time(kind, operation);
   }
 
-  static constexpr std::uint64_t kLongest = 0xffffffff;  ///< of what a stamp covers
+  static constexpr std::uint64_t kLongest = 0xffffffff;  ///< bytes that a stamp covers
 
   Worker& worker_;
   Team& team_;
@@ -351,10 +351,10 @@ class Player {
   PlanStream stream_;
   OwnMemory<Block> slots_;
   double interval_;
-  double due_ = 0;  ///< what whole calls have left over of the intervals
+  double due_ = 0;  ///< the fraction of a call carried over from earlier intervals
   std::uint64_t until_timed_;
   std::uint64_t random_ = 1;
-  std::int64_t live_bytes_ = 0;  ///< that the team does not know of
+  std::int64_t live_bytes_ = 0;  ///< not yet added to the team's
   std::uint64_t epoch_ = 0;
   bool is_in_epoch_ = false;
 };

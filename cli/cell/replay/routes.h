@@ -16,8 +16,8 @@
 #include "shared/advised_sizes.h"
 #include "shared/replay_plan.h"
 
-/// \file  What the calls of one place of the program go to instead of malloc, so that the
-/// difference can be measured: each as the advice tells the program to use it.
+/// \file  Replacements for malloc for the calls of one place of the program, so that the gain can
+/// be measured. Each is used as the advice tells the program to use it.
 
 namespace strata::cell {
 
@@ -28,18 +28,18 @@ static_assert(advised::kLeastBlockBytes == BlockAllocator::kMinBlockBytes &&
                   advised::kUsualLeaves == BitmapPoolShape{}.min_leaves,
               "what the advice takes for granted is what the toolkit has");
 
-/// All calls stay with malloc.
+/// Leaves all calls with malloc.
 struct NoRoute : MallocMemory {
   explicit NoRoute(const plan::Header&) {}
 };
 
-/// One after the other from the pages of an arena, which starts again when the last has gone.
+/// Allocates sequentially from the pages of an arena, which is reset when the last object is freed.
 struct ArenaRoute : PageArenaMemory {
   explicit ArenaRoute(const plan::Header& header)
       : PageArenaMemory(advised::arena_bytes(header.routed_run_bytes)) {}
 };
 
-/// Blocks of one size, of one thread.
+/// Blocks of one size, for one thread.
 class BlockRoute {
  public:
   explicit BlockRoute(const plan::Header& header)
@@ -64,7 +64,7 @@ struct BitmapRoute : BitmapPoolMemory {
                             .min_leaves = advised::bitmap_leaves(header.streams)}) {}
 };
 
-/// Any sizes in a region of their own, of one thread.
+/// Any sizes in its own region, for one thread.
 struct HeapRoute : CoalescingHeapMemory {
   explicit HeapRoute(const plan::Header& header)
       : CoalescingHeapMemory(advised::heap_bytes(header.routed_live_bytes, header.routed_peak)) {}
@@ -76,7 +76,7 @@ struct HeapsRoute : ThreadHeapsMemory<false> {
       : ThreadHeapsMemory(advised::heaps_arena_bytes(header.routed_bytes)) {}
 };
 
-/// A buffer that each thread keeps for the next time, and makes larger where it must.
+/// A buffer that each thread keeps and reuses, and enlarges if necessary.
 class ReuseRoute {
  public:
   explicit ReuseRoute(const plan::Header&) {}

@@ -12,7 +12,7 @@
 namespace strata::cell {
 
 /// Reads bytes of a plan.
-/// \errors  std::runtime_error if the file is shorter than it says.
+/// \errors  std::runtime_error if the file is truncated.
 inline void read_plan(int fd, std::uint64_t at, void* bytes, std::size_t count) {
   auto* out = static_cast<char*>(bytes);
   while (count > 0) {
@@ -24,8 +24,8 @@ inline void read_plan(int fd, std::uint64_t at, void* bytes, std::size_t count) 
   }
 }
 
-/// The words of one thread, a chunk at a time in memory of its own: a mapped plan would be part of
-/// what the process holds.
+/// The words of one thread, read a chunk at a time into its own memory. A mapped plan would count
+/// as memory of the process.
 class PlanStream {
  public:
   PlanStream(int fd, const plan::Stream& stream)
@@ -37,11 +37,11 @@ class PlanStream {
     if (at_ == end_) read_chunk();
     return chunk_[at_++];
   }
-  /// A word that comes soon, 0 if it is not read yet.
+  /// A word that will be read soon; 0 if it is not in memory yet.
   std::uint64_t soon() const noexcept { return at_ + kSoon < end_ ? chunk_[at_ + kSoon] : 0; }
 
  private:
-  static constexpr std::size_t kSoon = 16;  // what a miss takes is over by then
+  static constexpr std::size_t kSoon = 16;  // far enough ahead to hide a cache miss
 
   void read_chunk() {
     const std::uint64_t count = left_ < plan::kChunkWords - 1 ? left_ : plan::kChunkWords - 1;

@@ -6,20 +6,20 @@
 #include "harness/resident.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  Many blocks of one size: all are allocated, then all are freed, in the order in which
-/// they came, backwards, or scattered. The plainest comparison of a pool with a malloc: what a
-/// block costs in time, and in memory beyond its size.
+/// \file  Allocates many blocks of one size, then frees all of them: in the order of allocation,
+/// backwards, or scattered. The plainest comparison of a pool with a malloc: what a block costs in
+/// time, and in memory beyond its size.
 ///
-/// The addresses are kept in a table of 8 bytes a block which is in memory before the load begins;
-/// block_rss_bytes does not count it, the peak does. It does count what a pool has touched when it
-/// was built.
+/// The addresses are kept in a table of 8 bytes per block, resident before the load begins. The
+/// peak includes it; block_rss_bytes does not. block_rss_bytes includes what a pool touched during
+/// its construction.
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kAll;
 
-/// What all lanes found out, each in its own.
+/// The results of a lane; each lane has its own.
 struct Account {
   std::uint64_t blocks = 0;
   double alloc_s = 0;
@@ -27,7 +27,7 @@ struct Account {
   double rss_bytes_per_block = 0;
 };
 
-/// A batch is all of it. An operation is a block allocated and freed.
+/// A batch allocates and frees all blocks. An operation is one block allocated and freed.
 template <typename Memory>
 class Lane {
  public:
@@ -43,7 +43,7 @@ class Lane {
       first_ = last;
       step_ = last;  // one back, modulo count
     } else if (order == "scattered") {
-      // Near the golden section of the count, so that neighbours in time are none in space.
+      // Near the golden section of the count, so that consecutive frees are not adjacent in memory.
       step_ = std::max<std::uint64_t>(
           1, static_cast<std::uint64_t>(0.618 * static_cast<double>(count)));
       while (std::gcd(step_, static_cast<std::uint64_t>(count)) != 1) ++step_;
@@ -94,10 +94,10 @@ class Lane {
   Account& account_;
   std::size_t bytes_;
   OwnMemory<std::byte*> addresses_;
-  std::uint64_t rss_before_;  // of the contender's first page; with our own table
+  std::uint64_t rss_before_;  // at the contender's first page; includes our own table
   std::uint64_t first_ = 0;
   std::uint64_t step_ = 1;
-  bool is_cold_ = true;  // the first plain batch is counted apart
+  bool is_cold_ = true;  // the first plain batch is counted separately
 };
 
 void blocks(Cell& cell) {
@@ -122,7 +122,7 @@ void blocks(Cell& cell) {
     cell.metric("total_s", (alloc_ns + free_ns) * 1e-9 * static_cast<double>(each));
     cell.metric("alloc_ns_per_op", alloc_ns);
     cell.metric("free_ns_per_op", free_ns);
-    // With more threads, others are at other places of their batches at that moment.
+    // With several threads, the others are elsewhere in their batches at that moment.
     if (threads == 1) cell.metric("block_rss_bytes", accounts[0].rss_bytes_per_block);
   };
   const std::uint64_t rss_before = resident_bytes();

@@ -3,16 +3,16 @@
 #include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
-/// \file  Blocks come and go at a steady rate, each thread for itself: the cost of an allocation
-/// and its free by size and by how long blocks live. The model for a scenario that repeats itself.
+/// \file  Blocks come and go at a steady rate, separately in each thread: the cost of an allocation
+/// and its free by size and lifetime. The model for a scenario that repeats itself.
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kAll;
-/// So many operations take about a millisecond and are timed as one.
+/// This many operations take about a millisecond; they are timed as a whole.
 constexpr std::uint64_t kBatchOps = 20'000;
-/// Drawn once and used again and again; a power of two that is longer than any pattern a processor
+/// Draws are made once and reused. A power of two, larger than any pattern that a branch predictor
 /// learns.
 constexpr std::size_t kDrawn = std::size_t{1} << 16;
 
@@ -33,10 +33,10 @@ struct Plan {
 
   Mode mode;
   Sizes sizes;
-  std::size_t slots;  ///< blocks alive at once in each thread, at most
+  std::size_t slots;  ///< maximum of live blocks per thread
 };
 
-/// The blocks of one thread. An operation is an allocation and the free of a block.
+/// The blocks of one thread. An operation is an allocation and a free.
 template <typename Memory>
 class Lane {
  public:
@@ -82,7 +82,7 @@ class Lane {
     return kBatchOps;
   }
 
-  /// The oldest leaves for the newest.
+  /// Replaces the oldest block.
   template <typename Probe>
   std::uint64_t window(Probe& probe) {
     for (std::uint64_t i = 0; i < kBatchOps; ++i) {
@@ -105,7 +105,7 @@ class Lane {
     return done;
   }
 
-  /// Any block may be the next to leave, so that old and young ones lie side by side.
+  /// Replaces a random block, so that old and young blocks become neighbours.
   template <typename Probe>
   std::uint64_t lifetime(Probe& probe) {
     for (std::uint64_t i = 0; i < kBatchOps; ++i) {

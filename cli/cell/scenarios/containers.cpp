@@ -8,27 +8,26 @@
 #include "scenarios/draw.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  What C++ programs do all day: a map and a hash map of strings by number, a queue in a
-/// list, a text that is put together and thrown away. Small nodes of a few sizes, which live long
-/// and lie between short-lived strings; the container's own work is part of the time, as in a
-/// program.
+/// \file  Typical C++ container work: a map and a hash map from numbers to strings, a queue in a
+/// list, a text that is built and discarded. The nodes are small, of a few sizes, long-lived, and
+/// lie between short-lived strings. The time includes the containers' own work, as in a program.
 ///
-/// Every value says its key, and is looked at before it goes: memory with two owners shows as a
-/// value that is not its key's. (It may break a container's links first; then the cell crashes,
-/// which is a failed row as well.)
+/// Every value contains its key and is checked before it is destroyed, so memory with two owners
+/// shows as a wrong value. (It may break a container's links first; then the cell crashes, which
+/// fails the row as well.)
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kHeaps;
 constexpr std::uint64_t kBatchRounds = 2'000;
-constexpr std::uint64_t kOpsPerRound = 4;  // one on each container
+constexpr std::uint64_t kOpsPerRound = 4;  // one per container
 constexpr std::size_t kDrawn = std::size_t{1} << 16;
 constexpr std::uint32_t kLongestString = 100;
 constexpr std::size_t kTextEnds = 4096;
 
-/// The standard's interface over a Memory; counts as a probe does. Nothing is stamped: the whole
-/// block is the container's.
+/// A standard allocator over a Memory; counts as a probe does. It stamps nothing, because the whole
+/// block belongs to the container.
 template <typename T, typename Memory>
 struct ContainerAllocator {
   using value_type = T;
@@ -66,8 +65,8 @@ struct Draw {
   std::uint32_t length;  // of the string
 };
 
-/// An operation is one on one container: a key put in or, if it is there, taken out; an entry
-/// queued, and the oldest taken; a piece of text.
+/// An operation is one on one container: insert a key or, if it is present, erase it; push an entry
+/// and pop the oldest; append a piece of text.
 template <typename Memory>
 class Lane {
   template <typename T>
@@ -77,7 +76,7 @@ class Lane {
  public:
   Lane(Memory& memory, Worker& worker, std::size_t elements)
       : elements_(elements),
-        // Half of the keys are in a map at a time.
+        // At any time half of the keys are in a map.
         draws_(worker.seed,
                [&](std::mt19937_64& random) {
                  const std::uint32_t key = between(random, 0, 2 * elements - 1);
@@ -105,7 +104,7 @@ class Lane {
   void drain(Probe&) {
     for (const auto& [key, value] : map_) check(value, key);
     for (const auto& [key, value] : hash_map_) check(value, key);
-    // Not clear(): buckets and text keep their memory.
+    // Assigns instead of calling clear(), which keeps the buckets and the text's memory.
     map_ = Map(std::less<>(), characters_);
     hash_map_ = HashMap(0, std::hash<std::uint32_t>(), std::equal_to<>(), characters_);
     queue_ = std::list<Draw, Allocator<Draw>>(characters_);
@@ -179,7 +178,7 @@ void containers(Cell& cell) {
   const auto threads = static_cast<std::size_t>(cell.threads());
   Needs needs;
   needs.smallest_bytes = sizeof(void*);
-  // The hash map's buckets, twice while it grows; the text.
+  // The largest block: the hash map's buckets, doubled while it grows, or the text.
   needs.largest_bytes = std::max<std::size_t>(32 * elements, 2 * kTextEnds + kLongestString);
   needs.threads = cell.threads();
   needs.live_blocks = threads * (6 * elements + 16);

@@ -7,30 +7,30 @@
 
 #include "harness/own_memory.h"
 
-/// \file  What scenarios draw before their clocks start.
+/// \file  Random draws that scenarios make before their clocks start.
 
 namespace strata::cell {
 
-/// From low to high, both included, all alike.
+/// Uniform from low to high, both included.
 inline std::uint32_t between(std::mt19937_64& random, std::uint64_t low, std::uint64_t high) {
   return static_cast<std::uint32_t>(low + random() % (high - low + 1));
 }
 
-/// From low to high, every power of two as likely as the next.
+/// Log-uniform from low to high: each power of two is equally likely.
 inline std::uint32_t log_between(std::mt19937_64& random, std::uint64_t low, std::uint64_t high) {
   const double octaves = std::log2(static_cast<double>(high) / static_cast<double>(low));
   const double share = static_cast<double>(random() >> 11) * 0x1p-53;
   return static_cast<std::uint32_t>(static_cast<double>(low) * std::exp2(octaves * share));
 }
 
-/// Things that are drawn once and used again and again. Their number is a power of two that is
-/// longer than any pattern a processor learns.
+/// Values that are drawn once and reused cyclically. Their number is a power of two, and larger
+/// than any pattern that a branch predictor learns.
 template <typename T, std::size_t kCount>
 class Drawn {
   static_assert((kCount & (kCount - 1)) == 0, "its remainder is a mask");
 
  public:
-  /// draw(random) gives one.
+  /// \param draw  draw(random) returns a value
   template <typename Draw>
   Drawn(std::uint64_t seed, Draw draw) : things_(kCount) {
     std::mt19937_64 random(seed);

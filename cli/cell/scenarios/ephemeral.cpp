@@ -3,13 +3,13 @@
 #include "scenarios/draw.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  Many threads, each with a ring of slots; an object lives for 50 to 2000 passes of its
-/// thread's loop, and each pass looks at one slot. What a server asks of a malloc that has a
-/// connection in each of up to 512 threads: most objects small, a few of many pages, and what every
-/// thread holds for itself is multiplied by their number.
+/// \file  Many threads, each with a ring of slots. An object lives for 50 to 2000 passes of its
+/// thread's loop; each pass visits one slot. The load of a server with up to 512 threads, one per
+/// connection: most objects are small, a few have many pages, and whatever the allocator keeps per
+/// thread is multiplied by the number of threads.
 ///
-/// The ring is short against the lives, so that a slot is looked at several times in an object's
-/// life and objects expire inside the loop, at their own times, not at the end.
+/// The ring is short compared with the lifetimes, so a slot is visited several times in an object's
+/// life, and objects expire inside the loop at their own times, not all at the end.
 
 namespace strata::cell {
 namespace {
@@ -46,7 +46,7 @@ Draw draw(std::mt19937_64& random) {
   return {between(random, kind->from, kind->to), between(random, kShortestLife, kLongestLife)};
 }
 
-/// An operation is a new object, and the free of the expired one whose slot it takes.
+/// An operation is a new object, and the free of the expired object in its slot.
 template <typename Memory>
 class Lane {
  public:
@@ -76,7 +76,7 @@ class Lane {
  private:
   struct Slot {
     Block block;
-    std::uint64_t expires;  // the pass from which on it may go
+    std::uint64_t expires;  // the first pass in which it may be freed
   };
 
   Memory& memory_;

@@ -5,9 +5,9 @@
 #include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
-/// \file  Each thread only allocates; what it allocates goes through a ring to a thread of its own
-/// that only frees. Nothing comes back by itself: an allocator either carries freed memory from
-/// one thread to the other or grows until the end.
+/// \file  Each producer thread only allocates, and sends its blocks through a ring to its own
+/// consumer thread, which only frees. An allocator must carry freed memory from the consumer to the
+/// producer, or it grows until the end.
 /// \source  C. Lever, D. Boreham, "malloc() Performance in a Multithreaded Linux Environment",
 ///          2000; its second half is known as xmalloc-test.
 
@@ -17,35 +17,35 @@ namespace {
 constexpr Fits kFits = Fits::kAll;
 constexpr std::uint64_t kBatchOps = 20'000;
 constexpr std::size_t kDrawn = std::size_t{1} << 16;
-/// Blocks under way. Few against a batch, so that producer and consumer keep step inside it.
+/// Blocks in flight. Few compared with a batch, so that producer and consumer keep step within it.
 constexpr std::size_t kRing = 1024;
 
-/// One producer, one consumer; neither writes the other's index, and each reads the other's only
-/// when what it knows of it is used up. A block that is false is a word to the consumer: the depth
-/// of what follows, or that nothing does.
+/// A ring for one producer and one consumer. Neither writes the other's index, and each rereads the
+/// other's only after using up its last known value. A false block is a control word: the depth of
+/// what follows, or the end.
 class Channel {
  public:
   Channel() : ring_(kRing) {}
 
   void send(const Block& block) noexcept {
     const std::size_t at = written_.load(std::memory_order_relaxed);  // no other thread writes it
-    // Acquires the consumer's last look at the place.
+    // Acquires the consumer's last read of this place.
     while (at - read_seen_ == kRing) {
       read_seen_ = read_.load(std::memory_order_acquire);
       if (at - read_seen_ == kRing) std::this_thread::yield();
     }
     ring_[at % kRing] = block;
-    written_.store(at + 1, std::memory_order_release);  // the block and what is written in it
+    written_.store(at + 1, std::memory_order_release);  // publishes the block and its contents
   }
 
   Block receive() noexcept {
     const std::size_t at = read_.load(std::memory_order_relaxed);  // no other thread writes it
     while (at == written_seen_) {
-      written_seen_ = written_.load(std::memory_order_acquire);  // of send()
+      written_seen_ = written_.load(std::memory_order_acquire);  // pairs with send()
       if (at == written_seen_) std::this_thread::yield();
     }
     const Block block = ring_[at % kRing];
-    read_.store(at + 1, std::memory_order_release);  // the place may be used again
+    read_.store(at + 1, std::memory_order_release);  // lets the producer reuse the place
     return block;
   }
 
@@ -57,10 +57,10 @@ class Channel {
   std::size_t written_seen_ = 0;  // the consumer's
 };
 
-constexpr std::uint32_t kStop = 1000;  // beside the values of Depth
+constexpr std::uint32_t kStop = 1000;  // distinct from all values of Depth
 
-/// Frees what arrives until the channel says what comes next.
-/// \returns  That word.
+/// Frees arriving blocks until a control word arrives.
+/// \returns  The control word.
 template <Depth kDepth, typename Memory>
 std::uint32_t consume(Channel& channel, Memory& memory, Worker& worker) {
   Probe<kDepth> probe(worker);
@@ -89,8 +89,8 @@ void consume_all(Channel& channel, Memory& memory, Worker& worker) {
   }
 }
 
-/// An operation is a block allocated and sent; the ring is short, so the consumer's free is part of
-/// its time.
+/// An operation is a block allocated and sent. The ring is short, so the time includes the
+/// consumer's free.
 template <typename Memory>
 class Lane {
  public:
@@ -132,10 +132,11 @@ void handover(Cell& cell) {
   needs.smallest_bytes = sizes.smallest();
   needs.largest_bytes = sizes.largest();
   needs.threads = 2 * producers;
-  // In the ring, and one in the hands of each.
+  // Blocks in the ring, plus one held by each thread.
   needs.live_blocks = (kRing + 2) * static_cast<std::size_t>(producers);
   needs.expect_mean(sizes.mean());
-  cell.worker(2 * producers - 1);  // consumers come after the producers; made before any thread
+  // consumers come after the producers; creates their workers before any thread starts
+  cell.worker(2 * producers - 1);
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
     return Lane(memory, worker, cell.worker(producers + worker.thread), sizes);
   });

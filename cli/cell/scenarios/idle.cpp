@@ -8,13 +8,13 @@
 #include "harness/resident.h"
 #include "scenarios/draw.h"
 
-/// \file  A burst of small blocks, all of them freed in random order, and then nothing: no call
-/// ever again that an allocator could use to tidy up. How much of the memory comes back, and when.
+/// \file  Allocates a burst of small blocks, frees all in random order, and then makes no call in
+/// which an allocator could tidy up. Measures how much memory returns to the kernel, and when.
 ///
-///   burst_rss_bytes    what the burst gained over the process before it
-///   left_rss_bytes     what of that is still there after --watch seconds; back_share the rest
-///   half_back_s        from the last free on, until half of it was back; most_back_s until nine
-///                      tenths were; missing if that never happened
+///   burst_rss_bytes    growth of the process by the burst
+///   left_rss_bytes     the part of it still resident after --watch seconds; back_share is the rest
+///   half_back_s        time from the last free until half of it had returned; most_back_s: nine
+///                      tenths; missing if that never happened
 
 namespace strata::cell {
 namespace {

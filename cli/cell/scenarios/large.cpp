@@ -3,19 +3,19 @@
 #include "scenarios/replaced_blocks.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  Blocks of 64 KiB to 64 MiB, a few alive at once, each replaced by another of another
-/// size. A word is written on each of their pages, as a program does with what it asked for, so the
-/// time is that of faults wherever the allocator went to the kernel: one that keeps memory is fast
-/// here, and pays in memory held. Read both columns.
+/// \file  Blocks of 64 KiB to 64 MiB, of which a few are live; each is replaced by one of another
+/// size. A word is written to each page, as programs use such memory. So whenever the allocator
+/// gets memory from the kernel, the time is that of page faults. An allocator that keeps memory is
+/// fast here, but holds more: read both columns.
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kHeaps;
-constexpr std::uint64_t kBatchOps = 8;  // some milliseconds, in faults
+constexpr std::uint64_t kBatchOps = 8;  // some milliseconds, mostly faults
 constexpr std::size_t kDrawn = std::size_t{1} << 12;
 
-/// An operation is the replacement of a block.
+/// An operation replaces a block.
 template <typename Memory>
 struct Lane : ReplacedBlocks<Memory, kDrawn> {
   Lane(const Cell& cell, Memory& memory, const Worker& worker)

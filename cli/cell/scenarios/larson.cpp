@@ -4,10 +4,10 @@
 #include "scenarios/replaced_blocks.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  A server: each thread replaces random blocks of its table, then ends and leaves the table
-/// to its successor, which frees what its predecessor allocated. Thread caches are set up and torn
-/// down all the time, and most frees are of a thread that no longer exists.
-/// Sizes, and 5000 blocks in each thread, as the field runs it.
+/// \file  A server: each thread replaces random blocks of its table, then ends and passes the table
+/// to its successor, which frees what its predecessor allocated. Thread caches are constantly
+/// created and destroyed, and most freed blocks come from a thread that no longer exists. The
+/// sizes, and 5000 blocks per thread, are the usual ones for this benchmark.
 /// \source  P. Larson, M. Krishnan, "Memory Allocation for Long-Running Server Applications", 1998.
 
 namespace strata::cell {
@@ -16,8 +16,7 @@ namespace {
 constexpr Fits kFits = Fits::kHeaps;
 constexpr std::size_t kDrawn = std::size_t{1} << 16;
 
-/// A batch is the life of one thread, its start and end included. An operation is the replacement
-/// of a block.
+/// A batch is the life of one thread, including its start and end. An operation replaces a block.
 template <typename Memory>
 class Lane : public ReplacedBlocks<Memory, kDrawn> {
  public:

@@ -7,19 +7,19 @@
 #include "scenarios/draw.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  A program that changes its mind: it fills its memory with small blocks, frees most of
-/// them, and then wants large ones. What stayed lies scattered over all pages; whether the room
-/// between can serve the new sizes, or go back to the kernel, decides what the program needs.
+/// \file  A program whose needs change: it fills its memory with small blocks, frees most of them,
+/// then needs large ones. The remaining blocks are scattered over all pages. Its memory use depends
+/// on whether the gaps can serve the new sizes or return to the kernel.
 ///
 ///   fill with small blocks to --live | free all but --keep of them, scattered | rest for --pause |
 ///   fill with large blocks to --live | free the large ones; the small ones stay for another cycle
 ///
-/// Without a pause only what is done at once counts: merging, and giving memory back before more is
-/// taken. With one (2 seconds, say) background work shows; it is then part of the time of an
-/// operation, which says nothing any more.
+/// Without a pause only immediate work counts: merging, and returning memory before taking more.
+/// With one (say 2 seconds) background work shows. The pause is part of the time per operation,
+/// which then means nothing.
 ///
-/// rss_per_live is what the process gained over what lives, at the end of the large phase, at its
-/// worst: 1 would be no waste at all.
+/// rss_per_live is the process's growth divided by the live bytes, at the end of the worst large
+/// phase. 1 would be no waste.
 /// \source  M. Johnstone, P. Wilson, "The Memory Fragmentation Problem: Solved?" (1998), for
 ///          measuring fragmentation as what is held over what is live.
 
@@ -44,11 +44,11 @@ struct Draw {
 };
 
 struct Findings {
-  double rss_per_live = 0;  ///< at the worst
+  double rss_per_live = 0;  ///< of the worst cycle
   std::size_t peak_live_bytes = 0;
 };
 
-/// Room for blocks of a range that fill `bytes`, and a tenth more for chance.
+/// The number of places for blocks of a range that fill `bytes`, plus a tenth for chance.
 std::size_t places_for(std::size_t bytes, Range range) {
   return static_cast<std::size_t>(1.1 * static_cast<double>(bytes) / range.mean()) + 64;
 }
@@ -103,7 +103,7 @@ class Lane {
                      std::uint32_t Draw::*bytes) {
     while (live_bytes_ < target_bytes_ && count < blocks.size()) {
       Block block = probe.allocate(memory_, draws_.next().*bytes);
-      if (!block) break;  // counted: the cell has failed
+      if (!block) break;  // counted as a failure of the cell
       live_bytes_ += block.bytes;
       blocks[count++] = block;
     }
@@ -111,7 +111,7 @@ class Lane {
     return count;
   }
 
-  /// What stayed from the cycle before goes, too.
+  /// Also frees the small blocks kept from the previous cycle.
   template <typename Probe>
   void free_most(Probe& probe) {
     free_all(probe, kept_, kept_count_);

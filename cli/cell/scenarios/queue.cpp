@@ -12,21 +12,20 @@
 #include "harness/probe.h"
 #include "scenarios/draw.h"
 
-/// \file  Producers and consumers over a bounded queue of 64-byte blocks: the load of a device
-/// driver or a logger. The blocks are allocated and freed under the queue's mutex, so a pool needs
-/// exactly as many of them as the queue has places, and what the allocator takes is time during
-/// which everybody waits.
+/// \file  Producers and consumers share a bounded queue of 64-byte blocks: the load of a device
+/// driver or a logger. Blocks are allocated and freed under the queue's mutex. So a pool needs
+/// exactly as many blocks as the queue has places, and everyone waits while the allocator works.
 ///
 ///   producer, each tick    initialises 1 to 64 random bytes of a message; under the mutex: drops
 ///                          it if the queue is full, else allocates a block and copies 64 bytes
 ///   consumer, each tick    under the mutex: copies the oldest message out, if there is any, and
 ///                          frees its block; then checks it and spins for 1 to 5 ticks of work
 ///
-/// A thread sleeps 50 to 200 us after every 64 iterations. Producers make --ticks iterations each;
-/// consumers leave when the producers are done, and what is left in the queue then is counted. So
-/// it is the ticks that end this load, not --seconds.
-/// With --single-thread one thread sends in each tick and looks into the queue 0 to 2 times, so
-/// that the queue runs full and empty, too.
+/// A thread sleeps 50 to 200 us after every 64 iterations. Each producer makes --ticks iterations.
+/// Consumers stop when the producers are done; what is left in the queue is then counted. So the
+/// ticks, not --seconds, end this load.
+/// With --single-thread one thread sends in each tick and polls the queue 0 to 2 times, so the
+/// queue runs full and empty, too.
 ///
 /// Always: sent + dropped == producers * ticks, received <= sent, left + received == sent; and
 /// every message arrives as it was sent.
@@ -36,7 +35,7 @@ namespace {
 
 constexpr Fits kFits = Fits::kAll;
 constexpr std::size_t kMessageBytes = 64;
-constexpr std::size_t kDrawn = std::size_t{1} << 12;  // ticks of a thread, then again
+constexpr std::size_t kDrawn = std::size_t{1} << 12;  // ticks of a thread; then they repeat
 constexpr std::uint64_t kIterationsAwake = 64;
 constexpr std::uint32_t kSpinRounds = 256;  // of a tick of work: some 100 ns
 
@@ -44,12 +43,12 @@ constexpr std::uint32_t kSpinRounds = 256;  // of a tick of work: some 100 ns
 struct Tick {
   std::uint8_t length;  // of the part that is initialised
   std::uint8_t spins;   // ticks of work after a message
-  std::uint8_t looks;   // into the queue, by a single thread
+  std::uint8_t looks;   // polls of the queue, by a single thread
   std::uint8_t sleep_us;
   std::uint32_t first_byte;  // of the message, in Draws::bytes
 };
 
-/// Drawn once for all threads, which begin at different places.
+/// Drawn once for all threads, which start at different positions.
 struct Draws {
   explicit Draws(std::uint64_t seed) : ticks(kDrawn), bytes(kDrawn + kMessageBytes) {
     std::mt19937_64 random(seed);
@@ -67,24 +66,25 @@ struct Draws {
   OwnMemory<unsigned char> bytes;
 };
 
-/// What one thread counts.
+/// The counters of one thread.
 struct Tally {
   std::uint64_t sent = 0;
   std::uint64_t dropped = 0;
   std::uint64_t received = 0;
 };
 
-/// Times a share of a thread's operations, and counts those that moved a message: a look at a full
-/// or empty queue asks nothing of the contender.
+/// Times a share of a thread's operations. Counts only those that moved a message: polling a full
+/// or empty queue does not use the contender.
 class Sampler {
  public:
   Sampler(Worker& worker, double rate) noexcept
-      : worker_(worker), rate_(rate), owed_(rate > 0 ? 1 : 0) {}  // a short load has a sample
+      // so that a short load has a sample
+      : worker_(worker), rate_(rate), owed_(rate > 0 ? 1 : 0) {}
 
-  /// \returns  What operation() does: whether a message was moved.
+  /// \returns  The result of operation(): whether it moved a message.
   template <typename Operation>
   bool time(LatencyKind kind, Operation operation) {
-    owed_ = std::min(owed_ + rate_, 2.0);  // looks in vain are not made up for in a row
+    owed_ = std::min(owed_ + rate_, 2.0);  // polls without a message are not made up for in a row
     if (owed_ < 1) return operation();
     const std::uint64_t started = Stopwatch::start();
     const bool is_moved = operation();
@@ -110,7 +110,7 @@ class Queue {
   Queue(Memory& memory, std::size_t capacity, bool is_shared)
       : memory_(memory), entries_(capacity), is_shared_(is_shared) {}
 
-  /// `tick` travels with the block: it says what must be in it.
+  /// Sends a message. `tick` travels with the block and determines the expected contents.
   /// \returns  False if the message is dropped: the queue is full, or (a counted failure) the
   ///           contender has no block although the queue has a place.
   bool send(const unsigned char* message, std::uint32_t tick, Worker& worker) {
@@ -127,7 +127,7 @@ class Queue {
     return true;
   }
 
-  /// \returns  False if there is none.
+  /// \returns  False if the queue is empty.
   bool receive(unsigned char* message, std::uint32_t& tick, Worker& worker) {
     const auto guard = lock();
     if (count_ == 0) return false;
@@ -141,7 +141,7 @@ class Queue {
     return true;
   }
 
-  /// \threads  Alone.
+  /// \threads  One, while no other uses the queue.
   std::size_t left() const noexcept { return count_; }
 
  private:
@@ -150,7 +150,7 @@ class Queue {
     std::uint32_t tick;
   };
 
-  /// A single thread has a queue without a mutex, as it would.
+  /// Locks nothing if there is a single thread, which would not use a mutex.
   std::unique_lock<std::mutex> lock() {
     return is_shared_ ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
   }
@@ -185,7 +185,7 @@ class Party {
     ++(is_sent ? tally_.sent : tally_.dropped);
   }
 
-  /// \returns  False if there was nothing.
+  /// \returns  False if the queue was empty.
   bool receive() {
     std::uint32_t number = 0;
     const bool is_received = sampler_.time(
@@ -199,12 +199,12 @@ class Party {
     return true;
   }
 
-  /// After a message.
+  /// Works after receiving a message.
   void work() const noexcept {
     const std::uint32_t rounds = draws_.ticks[next_ % kDrawn].spins * kSpinRounds;
     for (std::uint32_t i = 0; i < rounds; ++i) {
       std::atomic_signal_fence(
-          std::memory_order_seq_cst);  // for the compiler alone: the loop stays
+          std::memory_order_seq_cst);  // a compiler barrier, so that the loop is kept
     }
   }
 

@@ -5,10 +5,10 @@
 #include "harness/batches.h"
 #include "scenarios/draw.h"
 
-/// \file  Buffers that grow: strings, arrays and files being read, each resized until it is as
-/// large as it was to be, then freed. Several grow in turn, so that each stands in the way of the
-/// others. An allocator that extends in place or moves pages instead of bytes wins; what is kept of
-/// the contents is checked at each step.
+/// \file  Growing buffers: strings, arrays and files being read. Each is resized until it reaches
+/// its final size, then freed. Several grow in turns, so that they block each other. Allocators
+/// that extend in place or remap pages instead of copying win. Each step checks the contents that
+/// must be kept.
 
 namespace strata::cell {
 namespace {
@@ -19,13 +19,13 @@ constexpr std::size_t kDrawn = std::size_t{1} << 14;
 constexpr std::uint32_t kFirstBytes = 16;
 
 enum class Growth {
-  kDouble,  ///< by a factor of two, as std::vector
-  kHalf,    ///< by half of what there is
-  kStep,    ///< by as many bytes each time, as programs that read line by line
+  kDouble,  ///< by a factor of two, like std::vector
+  kHalf,    ///< by half of the current size
+  kStep,    ///< by a constant number of bytes, like programs that read line by line
 };
 
-/// Grows the stamp of a block with it: the words that are there stay true, because a word depends
-/// on its place only, and the block has a new last word.
+/// Extends a block's stamp after it has grown. Existing words stay valid, because a word depends
+/// only on its position; the block has a new last word.
 void extend_stamp(const Block& old, const Block& grown) noexcept {
   if ((grown.stamp & 1) != 0) return write_stamp(grown);
   const std::size_t last = grown.bytes - detail::kWord;
@@ -33,7 +33,7 @@ void extend_stamp(const Block& old, const Block& grown) noexcept {
     const std::uint64_t word = detail::word_of(grown.stamp, at);
     std::memcpy(grown.address + at, &word, sizeof word);
   };
-  // From the page on which the old last word was: it may lie where a page's word belongs.
+  // Starts at the page of the old last word, which may lie where that page's word belongs.
   std::size_t at = std::max(detail::kPage, old.bytes / detail::kPage * detail::kPage);
   for (; at + detail::kWord <= last; at += detail::kPage) put(at);
   put(last);
@@ -84,7 +84,7 @@ class Lane {
   };
   struct Draw {
     std::uint32_t buffer;
-    std::uint32_t final_bytes;  // of the buffer that begins there
+    std::uint32_t final_bytes;  // of the buffer that starts there
   };
 
   std::uint32_t grown(std::uint32_t bytes, std::uint32_t final_bytes) const noexcept {
@@ -100,7 +100,7 @@ class Lane {
     Block next{nullptr, grown(old.bytes, buffer.final_bytes), old.stamp};
     next.address = static_cast<std::byte*>(probe.time(
         realloc_kind_, [&] { return memory_.reallocate(old.address, old.bytes, next.bytes); }));
-    if (next.address == nullptr) {  // the old one lives on
+    if (next.address == nullptr) {  // the old buffer is still valid
       ++probe.worker().failed_allocations;
       return;
     }

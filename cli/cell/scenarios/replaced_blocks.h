@@ -6,11 +6,11 @@
 
 namespace strata::cell {
 
-/// The table of one thread: random blocks of it are replaced by others of random sizes.
+/// A thread's table of blocks, in which random blocks are replaced by new ones of random sizes.
 template <typename Memory, std::size_t kDrawn>
 class ReplacedBlocks {
  public:
-  /// draw_bytes(random) gives a size.
+  /// \param draw_bytes  draw_bytes(random) returns a size
   template <typename DrawBytes>
   ReplacedBlocks(Memory& memory, std::size_t count, std::uint64_t seed, DrawBytes draw_bytes)
       : memory_(memory), blocks_(count), draws_(seed, [&](std::mt19937_64& random) {

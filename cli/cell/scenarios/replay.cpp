@@ -15,16 +15,16 @@
 #include "replay/player.h"
 #include "replay/routes.h"
 
-/// \file  The calls of a recorded program: each thread makes its own in their order, and waits
-/// where it needs what another thread makes. `strata replay` writes the plan that is read here.
+/// \file  Replays the calls of a recorded program. Each thread makes its calls in order, and waits
+/// where it needs an object of another thread. `strata replay` writes the plan.
 ///
-/// Everything that the replay keeps for itself is there before the load begins, so peak_gain_bytes
-/// is what the allocator added: the program's objects, and what it holds besides.
+/// All memory of the replay itself is resident before the load begins. So peak_gain_bytes is the
+/// allocator's growth: the program's objects, and its overhead.
 
 namespace strata::cell {
 namespace {
 
-/// Streams that time calls: their histograms are memory of the harness.
+/// The maximum number of streams that time calls: their histograms are memory of the harness.
 constexpr std::size_t kTimedStreams = 64;
 
 class PlanFile {
@@ -145,7 +145,7 @@ class Replay final : public Team {
     if (::pthread_create(&thread.handle, nullptr, &Replay::run_thread, &thread) != 0) {
       fail_wrong_work("a thread of the trace could not be started");
     }
-    // release: with join(), the handle
+    // release: with join(), publishes the handle
     std::atomic_ref(thread.is_started).store(1, std::memory_order_release);
   }
 
@@ -178,8 +178,9 @@ class Replay final : public Team {
     }
   }
 
-  /// What the timed calls took without the timing, and so all calls. Of each kind the slowest in a
-  /// thousand stay out: most of them waited for the machine, and one would outweigh all others.
+  /// Estimates the time of all calls from the timed ones, without the cost of timing. Leaves out
+  /// the slowest in a thousand of each kind: most of them waited for the machine, and one would
+  /// outweigh all others.
   double time_in_allocator() {
     double mean_sum_ns = 0;
     double timed = 0;
@@ -207,7 +208,7 @@ class Replay final : public Team {
     return timed > 0 ? 1e-9 * mean_sum_ns / timed * static_cast<double>(file_.header().calls) : 0;
   }
 
-  /// Address and size of each object that is left, as numbers of 64 bits.
+  /// Writes address and size of each remaining object, as 64-bit numbers.
   void write_map(const std::string& path) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) throw std::runtime_error("'" + path + "' cannot be written");

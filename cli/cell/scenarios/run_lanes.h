@@ -5,8 +5,8 @@
 
 namespace strata::cell {
 
-/// Runs a load that repeats itself (run_batches) under the contender of this cell.
-/// make_lane(memory, worker) is compiled for each contender that fits; tell_more() as there.
+/// Runs a load that repeats itself under the contender of this cell. make_lane(memory, worker) is
+/// compiled for each contender that fits; tell_more() is as for run_batches().
 template <Fits kFits, typename MakeLane, typename TellMore = void (*)()>
 void run_lanes(
     Cell& cell, const Needs& needs, MakeLane make_lane, TellMore tell_more = [] {}) {

@@ -7,16 +7,17 @@
 #include "contenders/in_process.h"
 #include "harness/batches.h"
 
-/// \file  Does an allocator scale? Each thread allocates a batch of equal blocks, touches them, and
-/// frees them, over and over, and shares nothing with the others: what it loses against one thread
-/// is the allocator's shared state. A small batch stays in a thread's cache; a large one passes
-/// through to what all threads share. Compare ops_per_s over --threads, up to the cores.
+/// \file  Does an allocator scale? Each thread repeatedly allocates a batch of equal blocks,
+/// touches them and frees them, and shares nothing with the others. Any slowdown against one thread
+/// comes from the allocator's shared state. A small batch stays in the thread's cache; a large one
+/// reaches the shared structures. Compare ops_per_s over --threads, up to the number of cores.
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kAll;
-/// So many operations take about a millisecond and are timed as one, unless their blocks are large.
+/// This many operations take about a millisecond, unless their blocks are large; they are timed as
+/// a whole.
 constexpr std::size_t kRoundsOps = 20'000;
 constexpr std::size_t kRoundsBytes = std::size_t{32} << 20;
 
@@ -30,7 +31,7 @@ struct Plan {
 
   std::size_t batch;
   std::size_t bytes;
-  std::size_t rounds;  ///< batches that are timed as one
+  std::size_t rounds;  ///< batches that are timed as a whole
   std::string order;
 };
 

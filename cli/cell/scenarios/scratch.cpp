@@ -3,15 +3,16 @@
 #include "contenders/in_process.h"
 #include "harness/batches.h"
 
-/// \file  Threads that each write into a small object of their own. If two of the objects share a
-/// cache line, the line travels between the cores at every write: an allocator that deals the
-/// pieces of a line to different threads makes them slow without ever being called.
+/// \file  Each thread writes to a small object of its own. If two objects share a cache line, the
+/// line moves between the cores at every write (false sharing). An allocator that gives parts of a
+/// line to different threads slows them down without being called.
 ///
-///   passive  the first objects come from one thread, side by side; each thread frees the one it
-///            was given and allocates its next: does the line go on being passed to many threads?
-///   active   every thread allocates its own from the start
+///   passive  one thread allocates the first objects, side by side; each thread frees the one it
+///            was given and allocates its next: do parts of the line still go to many threads?
+///   active   every thread allocates its own objects from the start
 ///
-/// Without sharing, nanoseconds per operation do not grow with the threads, up to the cores.
+/// Without sharing, the time per operation does not grow with the threads, up to the number of
+/// cores.
 /// \source  E. Berger, K. McKinley, R. Blumofe, P. Wilson, "Hoard: A Scalable Memory Allocator for
 ///          Multithreaded Applications" (2000): cache-scratch and cache-thrash.
 
@@ -19,7 +20,7 @@ namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kAll;
-/// Writes, not objects, make a batch last about a millisecond.
+/// Mostly writes, which make a batch last about a millisecond.
 constexpr std::uint64_t kBatchWrites = 1'000'000;
 
 /// An operation is an object allocated, written as often as asked, and freed.
@@ -46,7 +47,7 @@ class Lane {
   }
 
  private:
-  /// What is there is written again, so that the stamp stays and another owner's still shows.
+  /// Writes the current value back, so that the stamp stays and another owner's would still show.
   void write(volatile std::byte& byte) const noexcept {
     for (std::uint64_t i = 0; i < writes_; ++i) byte = byte;
   }

@@ -13,19 +13,19 @@
 #include "harness/resident.h"
 #include "scenarios/draw.h"
 
-/// \file  The long life of a server. Each thread serves requests: it allocates temporaries,
-/// stores an entry (a node and its value) in a cache that is full, which evicts its oldest
-/// entries, and frees the temporaries. Some entries are used again and outlive those that came
-/// with them. A day ends when its requests have replaced --turnover of the cache; at night the
-/// oldest entries expire and nothing is called; at dawn the memory is weighed. From day to day
-/// the sizes of values drift, so what yesterday freed is not what today needs, and each thread
-/// takes over the cache of its neighbour, so that it frees what others allocated.
+/// \file  The long life of a server. For each request a thread allocates temporaries, stores an
+/// entry (a node and its value) in a full cache, which evicts its oldest entries, and frees the
+/// temporaries. Some entries are used again and outlive their contemporaries. A day ends when its
+/// requests have replaced --turnover of the cache. At night the oldest entries expire and no calls
+/// are made; at dawn the memory is measured. The sizes of values drift from day to day, so what
+/// yesterday freed is not what today needs. Each thread takes over its neighbour's cache, so it
+/// frees what others allocated.
 ///
-///   first_dawn_rss_per_live   what the process gained over what lives, after the first night
-///   dawn_rss_per_live         the same after the last; it is flat where a service lives for months
-///   worst_dawn_rss_per_live   of all dawns
+///   first_dawn_rss_per_live   the process's growth divided by live bytes, after the first night
+///   dawn_rss_per_live         the same after the last; equal to it if a service can run for months
+///   worst_dawn_rss_per_live   the maximum over all dawns
 ///
-/// Latency of kind `request`: of every request, except those whose calls are timed one by one.
+/// Latency of kind `request`: all requests, except those whose calls are timed individually.
 
 namespace strata::cell {
 namespace {
@@ -33,16 +33,16 @@ namespace {
 constexpr Fits kFits = Fits::kHeaps;
 constexpr std::size_t kDrawn = std::size_t{1} << 14;
 constexpr std::uint32_t kNodeBytes = 56;
-/// Values are drawn from half to twice the day's middle, which moves up from the lowest and down
-/// again.
+/// Values are drawn from half to twice the day's middle, which drifts up from the lowest and back
+/// down.
 constexpr double kLowestMiddle = 192;
-constexpr double kLowestMean = 207;  ///< log-uniform from half to twice of it
+constexpr double kLowestMean = 207;  ///< log-uniform from half to twice kLowestMiddle
 constexpr double kOctaves = 4;
 constexpr std::size_t kMostTemporaries = 64;
 constexpr std::uint32_t kLargestTemporary = 256 * 1024;
 constexpr std::uint64_t kTellLiveEvery = 256;  // requests
 
-/// The middle after so many octaves up and down, in bytes.
+/// The middle, in bytes, after drifting this many octaves.
 double middle_after(double octaves) noexcept {
   const double turn = std::fmod(octaves, 2 * kOctaves);
   return kLowestMiddle * std::exp2(turn <= kOctaves ? turn : 2 * kOctaves - turn);
@@ -64,24 +64,24 @@ struct Plan {
   double turnover;
   double reuse;
   double expire;
-  std::size_t target_bytes;  ///< of the entries of one thread
+  std::size_t target_bytes;  ///< for the entries of one thread
 };
 
 struct Request {
   std::uint32_t temporaries;
   std::uint32_t value_bytes;
   std::uint32_t chance;  ///< of any value
-  bool uses_oldest;      ///< the oldest entry stays, another goes
+  bool uses_oldest;      ///< the oldest entry stays and another is evicted
 };
 
-/// Most are small; some are buffers, few are whole documents.
+/// Most are small, some are buffers, few are whole documents.
 std::uint32_t draw_temporary(std::mt19937_64& random) {
   const std::uint64_t kind = random() % 256;
   if (kind == 0) return log_between(random, 32 * 1024, kLargestTemporary);
   return kind < 16 ? log_between(random, 1024, 16 * 1024) : log_between(random, 16, 512);
 }
 
-/// The entries that one thread serves for a day, in order of age.
+/// The entries that one thread serves for a day, oldest first.
 class Cache {
  public:
   struct Entry {
@@ -104,7 +104,8 @@ class Cache {
     bytes_ += entry.bytes();
     at(count_++) = entry;
   }
-  /// `age` counts from the oldest. The oldest takes the place of a younger that goes.
+  /// Evicts an entry; `age` counts from the oldest. If another than the oldest goes, the oldest
+  /// takes its place.
   template <typename Probe, typename Memory>
   void evict(Probe& probe, Memory& memory, std::size_t age) {
     Entry gone = std::exchange(at(age), at(0));
@@ -150,11 +151,11 @@ class Server {
     });
   }
 
-  /// The first request writes every byte of its blocks and checks them; of the others,
-  /// --sample-rate have their calls timed. `extra` is what to store beside the turnover, as a share
-  /// of the cache.
+  /// Serves a day. The first request writes and checks every byte of its blocks; --sample-rate of
+  /// the others have their calls timed. `extra` is the share of the cache to store beyond the
+  /// turnover.
   void serve_day(Cache& cache, double extra) {
-    told_bytes_ = cache.bytes();  // by the thread that had it before
+    told_bytes_ = cache.bytes();  // already reported by the previous thread
     Probe<Depth::kPlain> plain(worker_);
     Probe<Depth::kTimed> timed(worker_);
     Probe<Depth::kVerified> verified(worker_);
@@ -178,11 +179,11 @@ class Server {
     times.counted_s += now_s() - began_s;
     times.counted_cpu_s += thread_cpu_s() - cpu_began_s;
     times.steady_faults += detail::faults_of_thread() - faults;
-    times.steady_until_s = times.counted_s;  // the days in a row, without the nights
+    times.steady_until_s = times.counted_s;  // the days back to back, without the nights
     tell_live(cache);
   }
 
-  /// Evicts the oldest entries, a share of all.
+  /// Evicts this share of the entries, oldest first.
   void expire(Cache& cache, double share) {
     Probe<Depth::kPlain> probe(worker_);
     const double count = static_cast<double>(cache.count());
@@ -206,7 +207,7 @@ class Server {
     }
     cache.store(probe, memory_, request.value_bytes);
     stored_bytes_ += request.value_bytes + kNodeBytes;
-    // The last first, as destructors do, or as they came, as a queue does.
+    // Frees in reverse order like destructors, or in order like a queue.
     const bool is_stack = request.chance % 2 == 0;
     for (std::uint32_t i = 0; i < request.temporaries; ++i) {
       probe.deallocate(memory_, blocks[is_stack ? request.temporaries - 1 - i : i]);
@@ -219,7 +220,7 @@ class Server {
     return cache.bytes() + kNodeBytes + request.value_bytes > plan_.target_bytes;
   }
 
-  /// What all threads keep is told by differences, since a cache changes hands at night.
+  /// Reports the live bytes as differences, since a cache changes its thread at night.
   void tell_live(const Cache& cache) noexcept {
     cell_.live_bytes().fetch_add(cache.bytes() - told_bytes_, std::memory_order_relaxed);
     told_bytes_ = cache.bytes();
@@ -237,7 +238,7 @@ class Server {
   std::size_t told_bytes_ = 0;
 };
 
-/// What the process has gained over what lives, dawn after dawn.
+/// The process's growth divided by the live bytes, at each dawn.
 class Dawns {
  public:
   explicit Dawns(std::uint64_t rss_before) : rss_before_(static_cast<double>(rss_before)) {}
@@ -311,7 +312,7 @@ void service(Cell& cell) {
   const std::size_t temporary_bytes = 8 * kLargestTemporary;
   needs.live_bytes =
       (plan.target_bytes + temporary_bytes) * static_cast<std::size_t>(cell.threads());
-  needs.live_blocks = needs.live_bytes / kNodeBytes;  // more than there will be
+  needs.live_blocks = needs.live_bytes / kNodeBytes;  // an upper bound
   with_contender<kFits>(cell, needs,
                         [&](auto& memory) { run_service(cell, plan, memory, request_kind); });
 }

@@ -5,25 +5,24 @@
 #include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
-/// \file  Threads put blocks into one shared array, each at a place of its own choice, and free
-/// what they find there: most of it came from another thread. What frees across threads cost when
-/// not planned for.
+/// \file  Threads put blocks into random places of one shared array and free what they find there,
+/// most of which other threads allocated. Measures the cost of unplanned frees across threads.
 
 namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kAll;
 constexpr std::uint64_t kBatchOps = 10'000;
-/// A number of a draw has 15 bits: it travels with the block.
+/// The number of a draw has 15 bits, because it travels with the block.
 constexpr std::size_t kDrawn = std::size_t{1} << 15;
 
-/// A block in one word, so that a thread swaps it against another with one instruction.
+/// A block in one word, so that a single instruction swaps it for another.
 ///
 ///   63 … 49          48                            47 … 0
 ///   number of draw | every byte is stamped (1) | address
 ///
-/// The number gives the size, and it is the stamp: two owners of one memory disagree about it
-/// unless they drew the same of 32768 numbers.
+/// The number gives the size and serves as the stamp. If memory has two owners, they disagree about
+/// it unless both drew the same of 32768 numbers.
 class Parcel {
  public:
   static std::uint64_t of(const Block& block) noexcept {
@@ -35,7 +34,8 @@ class Parcel {
     const std::uint64_t address = parcel & ((std::uint64_t{1} << kAddressBits) - 1);
     return {reinterpret_cast<std::byte*>(address), sizes[stamp >> 1], stamp};  // NOLINT
   }
-  /// What user space may be given without asking for more; beyond it a contender is of no use here.
+  /// Whether the address is one that user space gets by default. Contenders with others cannot run
+  /// here.
   static bool fits(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> kAddressBits == 0;
   }
@@ -48,7 +48,7 @@ class Parcel {
 };
 static_assert(kDrawn << 1 == std::size_t{1} << (64 - 48), "number and bit fill a parcel's top");
 
-/// What all threads share: the array, and the draws that give sizes.
+/// The shared state: the array, and the draws that give sizes.
 struct Shelf {
   Shelf(const Cell& cell, Sizes sizes)
       : slots(cell.count("slots")), sizes_of_draws(kDrawn), places(kDrawn) {
@@ -62,7 +62,7 @@ struct Shelf {
   OwnMemory<std::uint32_t> places;
 };
 
-/// An operation is an allocation, a swap, and the free of what was there.
+/// An operation is an allocation, a swap, and the free of the block that was there.
 template <typename Memory>
 class Lane {
  public:
@@ -78,7 +78,8 @@ class Lane {
     for (std::uint64_t i = 0; i < kBatchOps; ++i) {
       const std::size_t draw = next_++ % kDrawn;
       const Block block = allocate(probe, draw);
-      // The places run through another part of the table, or a size would always meet its place.
+      // Places come from another part of the table; otherwise a size would always meet the same
+      // place.
       if (block) put(probe, shelf_.places[(next_ * 7 + draw) % kDrawn], Parcel::of(block));
     }
     return kBatchOps;
@@ -101,7 +102,7 @@ class Lane {
   template <typename Probe>
   void put(Probe& probe, std::size_t place, std::uint64_t parcel) {
     std::atomic_ref<std::uint64_t> slot(shelf_.slots[place]);
-    // Releases what was written into our block, acquires what the other thread wrote into its own.
+    // release: what was written into our block. acquire: what the other thread wrote into its own.
     Block old =
         Parcel::open(slot.exchange(parcel, std::memory_order_acq_rel), shelf_.sizes_of_draws);
     probe.deallocate(memory_, old);
@@ -121,7 +122,7 @@ void slots(Cell& cell) {
   needs.smallest_bytes = sizes.smallest();
   needs.largest_bytes = sizes.largest();
   needs.threads = cell.threads();
-  // Each thread may hold one block more, just allocated.
+  // Each thread may hold one more, just allocated block.
   needs.live_blocks = shelf.slots.size() + static_cast<std::size_t>(cell.threads());
   needs.expect_mean(sizes.mean());
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {

@@ -12,10 +12,10 @@
 #include "scenarios/run_lanes.h"
 #include "tiny/tiny.h"
 
-/// \file  A tiny program, started again and again, one after the other: what an allocator costs a
-/// program that hardly allocates. Loading and initialising its library is most of it; the same
-/// without a preloaded library is the floor. strata-tiny (tiny/tiny.c) allocates and frees a
-/// hundred blocks, checks them, and ends.
+/// \file  A tiny program, started over and over: what an allocator costs a program that hardly
+/// allocates. Most of it is loading and initialising the library; a run without a preloaded library
+/// is the floor. strata-tiny (tiny/tiny.c) allocates a hundred blocks, checks and frees them, and
+/// ends.
 
 extern char** environ;
 
@@ -34,7 +34,8 @@ class Starter {
     }
   }
 
-  /// Starts the program and waits for its end; with a descriptor it writes its memory there.
+  /// Starts the program and waits for its end. If given a descriptor, it writes its resident set
+  /// there.
   void start(const std::string& fd = {}) const {
     char* const arguments[] = {const_cast<char*>(program_.c_str()),
                                fd.empty() ? nullptr : const_cast<char*>(fd.c_str()), nullptr};
@@ -56,7 +57,7 @@ class Starter {
     }
   }
 
-  /// What the program has in memory before it ends; 0 if that cannot be had.
+  /// The program's resident set before it ends; 0 if unknown.
   double rss_bytes() const {
     int ends[2];
     if (::pipe(ends) != 0) return 0;

@@ -4,10 +4,10 @@
 #include "scenarios/draw.h"
 #include "scenarios/run_lanes.h"
 
-/// \file  Thousands of threads that live for a moment: each allocates a few blocks, frees half of
-/// them and leaves the rest to the next, as a program does that starts a thread for each request.
-/// What an allocator sets up for a thread, it sets up for each of these; what it forgets when one
-/// ends, it loses a thousand times.
+/// \file  Thousands of short-lived threads: each allocates a few blocks, frees half of them and
+/// leaves the rest to the next thread, like a program that starts a thread per request. Whatever an
+/// allocator sets up per thread is set up for each of them; whatever it loses when a thread ends,
+/// it loses a thousand times.
 
 namespace strata::cell {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::size_t kDrawn = std::size_t{1} << 14;
 constexpr std::uint32_t kSmallest = 16;
 constexpr std::uint32_t kLargest = 1024;
 
-/// An operation is a thread, from its start until it was waited for.
+/// An operation is a thread, from its start until it is joined.
 template <typename Memory>
 class Lane {
  public:
@@ -43,7 +43,8 @@ class Lane {
   }
 
  private:
-  /// The life of a thread: frees what its predecessor left, fills the table, frees every other one.
+  /// The life of a thread: frees what its predecessor left, fills the table, frees every other
+  /// block.
   template <typename Probe>
   void live(Probe& probe) {
     for (Block& block : blocks_) {
@@ -66,7 +67,7 @@ void thread_churn(Cell& cell) {
   Needs needs;
   needs.smallest_bytes = kSmallest;
   needs.largest_bytes = kLargest;
-  needs.threads = cell.threads() + 1;  // even a single lane is thread after thread
+  needs.threads = cell.threads() + 1;  // even a single lane runs thread after thread
   needs.live_blocks = objects * static_cast<std::size_t>(cell.threads());
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
     return Lane(memory, worker, objects, thread_kind);
