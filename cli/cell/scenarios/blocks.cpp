@@ -94,7 +94,7 @@ class Lane {
   Account& account_;
   std::size_t bytes_;
   OwnMemory<std::byte*> addresses_;
-  std::uint64_t rss_before_;  // at the contender's first page; includes our own table
+  std::uint64_t rss_before_;  // before the contender's first page; plus our own table
   std::uint64_t first_ = 0;
   std::uint64_t step_ = 1;
   bool is_cold_ = true;  // the first plain batch is counted separately

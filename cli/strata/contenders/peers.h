@@ -7,11 +7,11 @@
 
 namespace strata::cli {
 
-/// An allocator of the field that is compared when the machine has it. A new one is a new row in
-/// peers.cpp.
+/// Another allocator, compared if the machine has it. Add new ones in peers.cpp.
 struct Peer {
   std::string_view name;
-  /// Its library without the version, the preferred one first; "libx.so" also finds "libx.so.2.0".
+  /// Its library's names without a version, preferred one first; "libx.so" also matches
+  /// "libx.so.2.0".
   std::string_view libraries[2];
   std::string_view debian_package;
   std::string_view sentence;

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-/// \file  What people type, taken apart strictly: what is not understood is refused by name.
+/// \file  Strict parsers for command-line text. Errors name what was not understood.
 
 namespace strata::cli {
 
-/// The command line cut at the first "--": ours before it, the measured command after it. Cut
-/// before any parser sees it, so that nothing in the command can be mistaken for an option of ours.
+/// The command line, split at the first "--": our arguments before it, the measured command after
+/// it. The split precedes any parsing, so the command's options are never taken for ours.
 struct CommandLine {
   std::vector<std::string> options;
   std::vector<std::string> command;
@@ -19,29 +19,29 @@ struct CommandLine {
 };
 CommandLine split_at_separator(const std::vector<std::string>& arguments);
 
-/// The whole of `text` as a decimal integer in [lowest, highest].
-/// \errors  UsageError naming the option, the text and the range: "1x", "", "-1", overflow.
+/// Parses all of `text` as a decimal integer in [lowest, highest].
+/// \errors  UsageError, which names the option, the text and the range: "1x", "", "-1", overflow.
 std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t lowest,
                          std::int64_t highest);
 
-/// The same in bytes; k, m and g after the number are understood.
+/// The same in bytes; accepts the suffixes k, m and g.
 std::int64_t parse_size(std::string_view option, std::string_view text, std::int64_t lowest,
                         std::int64_t highest);
 
-/// The whole of `text` as seconds, at least 0 and at most a year; fractions are welcome.
+/// Parses all of `text` as seconds: from 0 to a year, fractions allowed.
 double parse_seconds(std::string_view option, std::string_view text);
 
-/// The whole of `text` as a number from 0 to 1.
+/// Parses all of `text` as a number from 0 to 1.
 double parse_share(std::string_view option, std::string_view text);
 
-/// "a,b,c" as its parts.
+/// Splits "a,b,c".
 /// \errors  UsageError for an empty part.
 std::vector<std::string> split_list(std::string_view option, std::string_view text);
 
-/// The same of functions' names, which hold commas between brackets: "f<a, b>,g" are two.
+/// Splits a list of function names, which may contain commas in brackets: "f<a, b>,g" has two.
 std::vector<std::string> split_names(std::string_view option, std::string_view text);
 
-/// "name=value" as the environment variable that the library reads: {"STRATA_NAME", "value"}.
+/// Converts "name=value" to the library's environment variable: {"STRATA_NAME", "value"}.
 /// \errors  UsageError for a name that is empty or not made of letters, digits, - and _.
 std::pair<std::string, std::string> parse_setting(std::string_view text);
 

@@ -4,12 +4,12 @@
 
 namespace strata::cli {
 
-/// The contents of a file that a person named.
-/// \errors  UsageError naming it and the reason.
+/// Reads a file that the user named.
+/// \errors  UsageError, which names the file and the reason.
 std::string read_file(const std::string& path);
 
-/// For what is read more than once.
-/// \errors  UsageError for a pipe, naming it.
+/// Refuses a pipe as input that is read more than once.
+/// \errors  UsageError, which names it.
 void refuse_pipe(const std::string& path);
 
 }  // namespace strata::cli

@@ -4,11 +4,12 @@
 
 namespace strata::cli {
 
-/// A mistake of the person at the keyboard: one sentence that names the thing and says what to do.
-/// main() prints it with a hint at the usage and exits with `status`.
+/// A mistake of the user: one sentence that names it and says what to do. main() prints it with a
+/// hint at the usage and exits with `status`.
 class UsageError : public std::runtime_error {
  public:
-  /// 2 is bad input; `strata run` uses the shell's 126 (found, not executable) and 127 (not found).
+  /// 2 means bad input; `strata run` uses the shell's 126 (found, not executable) and 127 (not
+  /// found).
   explicit UsageError(const std::string& sentence, int status = 2)
       : std::runtime_error(sentence), status_(status) {}
 

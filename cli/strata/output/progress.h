@@ -5,9 +5,8 @@
 
 namespace strata::cli {
 
-/// Tells on standard error what is being done: on a terminal in one line that is rewritten; in a
-/// pipe, a log or a dumb terminal, where nothing can be rewritten, only milestones, each on a line
-/// of its own and at most one per second.
+/// Shows progress on standard error. On a terminal it rewrites one line. In a pipe, a log or a dumb
+/// terminal it prints only milestones, a line each and at most one per second.
 class Progress {
  public:
   explicit Progress(bool is_enabled = true);
@@ -18,7 +17,7 @@ class Progress {
   void milestone(std::string_view text);
   void step(std::string_view text);
 
-  /// Leaves the line empty, for others to write on.
+  /// Clears the line for other output.
   void clear();
 
  private:

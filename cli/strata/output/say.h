@@ -8,8 +8,8 @@
 
 namespace strata::cli {
 
-/// Prints on standard error. Where that is closed or full, nothing else changes: results are kept,
-/// and the exit status is the same.
+/// Prints to standard error. If that is closed or full, the failure is ignored: results and exit
+/// status stay the same.
 template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
   const std::string text = fmt::format(format, std::forward<Values>(values)...);

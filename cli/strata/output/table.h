@@ -8,23 +8,23 @@
 
 namespace strata::cli {
 
-/// How a piece of text is shown on a terminal; nothing of it is seen in a pipe.
+/// The look of text on a terminal; ignored in a pipe.
 enum class Style { kPlain, kBold, kDim, kGood, kBad };
 
-/// Whether this stream is a terminal that understands escape sequences, which TERM=dumb denies.
+/// Whether the stream is a terminal that understands escape sequences (TERM is not "dumb").
 bool understands_escapes(std::FILE* stream);
 
-/// Whether such a terminal wants colours: NO_COLOR is respected.
+/// Whether to use colours on it; respects NO_COLOR.
 bool wants_colour(std::FILE* stream);
 
-/// How many characters a line of this stream has room for; nothing if it is no terminal.
+/// The terminal's width in characters; nothing if the stream is not a terminal.
 std::optional<std::size_t> terminal_columns(std::FILE* stream);
 
-/// The text with the style's escape sequences around it, or as it is.
+/// Returns the text within the style's escape sequences, or unchanged.
 std::string styled(std::string_view text, Style style, bool colour);
 
-/// Columns of text lined up under their titles: the first to the left, numbers to the right. A row
-/// may end in a remark that is as long as it likes.
+/// A text table. The first column is left-aligned, numbers are right-aligned. A row may end in a
+/// remark of any length.
 class Table {
  public:
   struct Column {
@@ -33,15 +33,15 @@ class Table {
   };
   explicit Table(std::vector<Column> columns);
 
-  /// Missing fields are empty, and each is made printable(). `remark` stands after the last column.
+  /// Missing fields are empty; each field is made printable(). `remark` follows the last column.
   void add_row(std::vector<std::string> fields, Style style = Style::kPlain,
                std::string remark = {}, Style remark_style = Style::kPlain);
 
-  /// A row of its name and a remark that starts in the second column, as for a failure.
+  /// Adds a row with a name and a remark from the second column on, as for a failure.
   void add_remark(std::string name, std::string remark, Style remark_style);
 
-  /// All lines, titles first, none with spaces at its end. What does not fit into `width` goes, the
-  /// last column first, and a line says so: wrapped lines are no table. Remarks take several lines.
+  /// Returns all lines, headings first, without trailing spaces. Omits the last columns that do not
+  /// fit into `width`, and a line says so. Remarks wrap instead.
   std::string to_text(bool colour, std::optional<std::size_t> width = {}) const;
 
  private:

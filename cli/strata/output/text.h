@@ -7,23 +7,24 @@
 #include <string_view>
 #include <vector>
 
-/// \file  Text for people, by characters of UTF-8.
+/// \file  Text for people, in UTF-8 characters.
 
 namespace strata::cli {
 
-/// Characters on the screen: code points of UTF-8, not bytes.
+/// The number of code points.
 std::size_t display_width(std::string_view text);
 
-/// The first or last bytes of UTF-8 text, at most so many, never half a character.
+/// The first or last bytes of UTF-8 text: at most `bytes`, never part of a character.
 std::string_view head_of(std::string_view text, std::size_t bytes);
 std::string_view tail_of(std::string_view text, std::size_t bytes);
 
-/// Text of others for one line of a terminal: a space for a tab, "?" for other control characters.
+/// Makes foreign text safe for a line of a terminal: a space for a tab, "?" for other control
+/// characters.
 std::string printable(const std::string& text);
-/// A block of it, each line behind the indent and with its end.
+/// The same for a block of lines, each with the indent and a newline.
 std::string printable_lines(std::string_view block, std::string_view indent);
 
-/// Lines of whole words, of at most `width` characters where the words allow it.
+/// Wraps text at words into lines of at most `width` characters, unless a word is longer.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 /// "1 thread", "12 threads"
@@ -32,13 +33,13 @@ std::string counted(Count count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-/// With each `from` as `to`.
+/// Replaces each `from` by `to`.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
-/// The command as a person would type it again: quoted where the shell needs it.
+/// Formats a command for a shell, quoted where necessary.
 std::string shell_quoted(const std::vector<std::string>& command);
 
-/// Adds to "a, b".
+/// Appends an item to "a, b".
 void append_item(std::string& list, std::string_view item, std::string_view separator = ", ");
 
 }  // namespace strata::cli

@@ -8,16 +8,17 @@
 
 namespace strata::cli {
 
-/// What a number is a number of. Its base unit is the second, the byte, one.
+/// What a number measures. The base units are the second, the byte and one.
 enum class Quantity { kCount, kSeconds, kBytes, kPerSecond, kRatio };
 
-/// One unit for a whole column, chosen for its largest value, so that its numbers compare at sight.
+/// The unit of a whole column, chosen for its largest value, so that its numbers are comparable at
+/// sight.
 class Unit {
  public:
-  /// `scale`: how many base units one of the column's numbers is, 1e-9 for nanoseconds.
+  /// \param scale  base units per unit of the column's numbers, 1e-9 for nanoseconds
   static Unit of_column(Quantity quantity, double largest, double scale = 1);
 
-  /// Numbers as they are, without decimals.
+  /// Plain numbers without decimals.
   static Unit whole() { return {"", 1, 0}; }
 
   std::string format(double value) const;
@@ -31,7 +32,7 @@ class Unit {
   int decimals_;
 };
 
-/// Three digits and a unit that fits: "41.6 M/s", "24.1 ns", "11.5 MiB", "0.87×". In base units.
+/// Three digits and a suitable unit: "41.6 M/s", "24.1 ns", "11.5 MiB", "0.87×". Takes base units.
 std::string brief(Quantity quantity, double value);
 std::string bytes_text(std::uint64_t bytes);  ///< "12.4 MiB", "640 B"
 std::string count_text(std::uint64_t count);  ///< "859k"
@@ -39,21 +40,21 @@ std::string time_text(double seconds);        ///< "3.2 ms"
 /// "1 object", "10k objects"
 std::string counted_briefly(std::uint64_t count, std::string_view one);
 
-/// Unit that suits `largest`, and how many base units it is: {"MiB", 1048576}.
+/// A unit and its size in base units: {"MiB", 1048576}.
 struct ChosenUnit {
   std::string name;
   double size;
 };
 ChosenUnit unit_for(Quantity quantity, double largest);
 
-/// Three digits, no unit, no meaningless zeros at the end: 1.5, 24.1, 310.
+/// Three digits, no unit, no trailing zeros: 1.5, 24.1, 310.
 std::string three_digits(double value);
 
-/// "0.87"; two decimals tell apart what a measurement can.
+/// "0.87": two decimals, as precise as measurements are.
 std::string format_ratio(double ratio);
 /// "2.1%"
 std::string format_percent(double share);
-/// The same of the spread of so many runs; empty for a single one, which has none.
+/// The same for the spread of `runs` runs; empty for a single run.
 std::string format_spread(double spread, std::size_t runs);
 
 }  // namespace strata::cli

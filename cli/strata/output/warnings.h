@@ -8,7 +8,7 @@
 
 namespace strata::cli {
 
-/// Prints each as a warning.
+/// Prints each note as a warning.
 inline void warn_of(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) say("strata: warning: {}\n", printable(note));
 }

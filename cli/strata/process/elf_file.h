@@ -9,10 +9,10 @@
 
 namespace strata::cli {
 
-/// What the dynamic linker would see in a file, found out without running any of it: is it made for
-/// this machine, does it start through the dynamic linker, which functions does it define. A file
-/// that is missing, cut short or no ELF at all is an answer, not an error; files of a foreign word
-/// size or byte order are not read beyond that fact.
+/// What the dynamic linker would see in a file, read without running it: whether it is for this
+/// machine, whether it starts through the dynamic linker, which functions it defines. A missing,
+/// truncated or non-ELF file is an answer, not an error. Files of another word size or byte order
+/// are not read further.
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path);
@@ -23,16 +23,16 @@ class ElfFile {
   bool is_for_this_machine() const noexcept { return is_for_this_machine_; }
   /// A library or a position-independent program.
   bool is_shared_object() const noexcept { return is_shared_object_; }
-  /// Starts through the dynamic linker: only such a program can be given a library.
+  /// Whether it starts through the dynamic linker, and so can have libraries preloaded.
   bool has_interpreter() const noexcept { return has_interpreter_; }
-  /// That linker.
+  /// The path of that dynamic linker.
   const std::string& interpreter() const noexcept { return interpreter_; }
-  /// The name it was linked to be known by; empty if none.
+  /// Its DT_SONAME; empty if none.
   const std::string& soname() const noexcept { return soname_; }
-  /// The libraries it asks for by name.
+  /// The libraries it is linked with, by name.
   const std::vector<std::string>& needed() const noexcept { return needed_; }
 
-  /// Whether the file defines this dynamic symbol itself.
+  /// Whether the file itself defines this dynamic symbol.
   /// \cost  linear in its symbols.
   bool defines(std::string_view symbol) const;
 

@@ -6,25 +6,26 @@
 
 namespace strata::cli {
 
-/// The environment of a program that is about to start: ours, changed for it alone.
+/// The environment for a child process: a modified copy of ours.
 class Environment {
  public:
   static Environment inherited();
-  /// The inherited one with this allocator in it and no other; with none if `library` is empty.
+  /// The inherited environment with this allocator preloaded and no other; with none if `library`
+  /// is empty.
   static Environment with_allocator(const std::string& library);
 
   void set(const std::string& name, const std::string& value) { variables_[name] = value; }
   std::string get(const std::string& name) const;
 
-  /// Puts the library in front of those that LD_PRELOAD already names.
+  /// Adds the library in front of those in LD_PRELOAD.
   void preload(const std::string& library);
 
-  /// Takes libraries out of LD_PRELOAD that define malloc themselves: with one of them inherited,
-  /// "the system's malloc" would be a lie. So would it with a name that the dynamic linker could
-  /// not resolve for us but might for the program: such names are taken out as well.
+  /// Removes libraries from LD_PRELOAD that define malloc: otherwise "the system's malloc" could be
+  /// one of them. Also removes names that the dynamic linker does not resolve for us, because it
+  /// might for the program.
   void drop_preloaded_allocators();
 
-  /// "NAME=value", each of them.
+  /// All variables, as "NAME=value".
   std::vector<std::string> entries() const;
   const std::map<std::string, std::string>& variables() const noexcept { return variables_; }
 
@@ -32,8 +33,8 @@ class Environment {
   std::map<std::string, std::string> variables_;
 };
 
-/// The first library in a list like /etc/ld.so.preload that defines malloc: every program of the
-/// machine has it, whatever its environment is. Empty if there is none.
+/// The first library that defines malloc in a list like /etc/ld.so.preload, whose libraries every
+/// program gets whatever its environment is. Empty if there is none.
 std::string preloaded_everywhere(const std::string& list);
 
 }  // namespace strata::cli

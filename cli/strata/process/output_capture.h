@@ -5,11 +5,12 @@
 
 namespace strata::cli {
 
-/// Where a measured command's standard output and error go: a file without a name, so that writing
-/// costs the command what `> file` costs, and the last words are there when it fails.
+/// Captures a measured command's standard output and error in an unnamed file. Writing costs the
+/// command as much as `> file`, and its last lines are available if it fails.
 class OutputCapture {
  public:
-  /// \errors  As of temporary_name(); std::system_error if no file can be made there, or written.
+  /// \errors  Those of temporary_name(); std::system_error if the file cannot be created or
+  ///          written.
   OutputCapture();
   ~OutputCapture();
   OutputCapture(const OutputCapture&) = delete;
@@ -17,15 +18,15 @@ class OutputCapture {
 
   int fd() const noexcept { return fd_; }
 
-  /// Forgets what was written.
+  /// Discards what was written.
   void clear();
 
-  /// So many show what a command had to say before it failed.
+  /// The number of lines to show of a command that failed.
   static constexpr std::size_t kLastLines = 5;
-  /// The last lines, at most `bytes` bytes of them; never half a line unless there is only one.
+  /// The last lines, at most `bytes` bytes. Whole lines only, unless there is just one.
   std::string tail(std::size_t lines, std::size_t bytes = 4096) const;
 
-  /// All of it, up to `bytes` bytes.
+  /// The whole output, up to `bytes` bytes.
   std::string head(std::size_t bytes = 1 << 20) const;
 
  private:

@@ -7,16 +7,16 @@
 
 namespace strata::cli {
 
-/// Removes what is written beside the place of a file, and ends this process, when an interrupting
-/// signal arrives meanwhile. Until the first write, and where nothing is beside (a pipe, a device),
-/// signals do what they ever do.
+/// Handles interrupting signals while a file is being written beside its place: removes what was
+/// written and ends this process. Before the first write, and for a pipe or a device, signals have
+/// their usual effect.
 class RemovedIfInterrupted {
  public:
   explicit RemovedIfInterrupted(WholeFile& file) : file_(file) {
     file_.before_each_write([this] { look(); });
   }
   ~RemovedIfInterrupted() {
-    file_.discard();  // before a signal that is held back ends the process
+    file_.discard();  // before unblocking, as a pending signal ends the process
     file_.before_each_write({});
   }
   RemovedIfInterrupted(const RemovedIfInterrupted&) = delete;

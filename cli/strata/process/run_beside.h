@@ -6,17 +6,17 @@
 
 namespace strata::cli {
 
-/// How it ended, without what it used: kExited or kKilled; kNotStarted only at_end sees.
+/// How it ended: kExited or kKilled; only at_end sees kNotStarted. Has no resource usage.
 struct BesideResult : ProcessResult {
   int process = 0;
 };
 
 /// Runs a program as `strata run` does, with our input, output, terminal and process group, but
-/// stays beside it until it ends. Signals that others send to us go on to it; those of the terminal
-/// reach both of us anyway and end only the program.
-/// \param at_end    called with the result while signals are still held back
+/// remains its parent until it ends. Forwards signals that others send to us. The terminal's
+/// signals reach both processes anyway and end only the program.
+/// \param at_end    called with the result while signals are still blocked
 /// \param at_start  called once the program has started
-/// \param signal    goes on, too, beside those that usually mean a program; 0: none
+/// \param signal    forwarded in addition to the usual ones; 0: none
 /// \errors          UsageError with the shell's status if it cannot be started
 BesideResult run_beside(const ProcessPlan& plan,
                         const std::function<void(const BesideResult&)>& at_end = {},

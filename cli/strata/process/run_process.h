@@ -10,32 +10,32 @@
 
 namespace strata::cli {
 
-/// A program to start: the file, the words it sees, its environment, its streams.
+/// A program to start: file, arguments, environment, streams.
 struct ProcessPlan {
-  std::string program;                 ///< a path, as find_program gives it
-  std::vector<std::string> arguments;  ///< the first is the name under which the program is started
+  std::string program;                 ///< a path, from find_program()
+  std::vector<std::string> arguments;  ///< the first is argv[0]
   Environment environment;
-  int output_fd = -1;              ///< standard output and error go there; -1: to ours
-  double timeout_s = 0;            ///< 0: without limit
-  std::vector<int> inherited_fds;  ///< stay open in it under their numbers
-  /// Called while it runs; says in how many seconds to be called again. Empty: only waited for.
+  int output_fd = -1;              ///< for standard output and error; -1: inherit ours
+  double timeout_s = 0;            ///< 0: no limit
+  std::vector<int> inherited_fds;  ///< stay open in the program, under the same numbers
+  /// Called while the program runs; returns the seconds until the next call. Empty: not called.
   std::function<double()> watch;
 };
 
-/// What a process did and what it used. The usage is that of the process and of all descendants
-/// that it waited for; the peak is that of the largest single one of them.
+/// How a process ended and what it used. The usage covers the process and all descendants that it
+/// waited for; the peak is that of the largest single one.
 struct ProcessResult {
   enum class End {
     kExited,       ///< `code` is its exit status
     kKilled,       ///< `code` is the signal
-    kStopped,      ///< by the terminal, with `code`, and then ended by us
+    kStopped,      ///< by the terminal, with signal `code`; then we ended it
     kTimedOut,     ///< ended by us
     kInterrupted,  ///< ended by us, on request
     kNotStarted,   ///< `code` is errno
   };
   End end = End::kNotStarted;
   int code = 0;
-  /// strata-launch was killed, as a rule with all its group; only `end` and `code` are known.
+  /// strata-launch was killed, usually with its whole group; only `end` and `code` are known.
   bool lost_its_group = false;
   double started_s = 0;  ///< CLOCK_MONOTONIC, just before execve
   double elapsed_s = 0;
@@ -47,31 +47,31 @@ struct ProcessResult {
   bool succeeded() const noexcept { return end == End::kExited && code == 0; }
 };
 
-/// How a process ended that waitpid tells of.
+/// Converts a wait status.
 ProcessResult end_of(int status);
 
-/// Starts the program in a process group of its own and waits for it. Standard input is a fresh
-/// view of ours if that is a file, and empty otherwise: a terminal or a pipe cannot be read anew by
-/// each of many runs. The clock runs from the moment before execve to the moment the end is seen.
-/// The start goes through strata-launch, a small program, so that the peak is the command's own.
-/// On a timeout or an interruption the whole group is asked to end, and after a second killed. What
-/// is left of it when the command has ended is killed at once. If we are killed, so is the group:
-/// for that, the calling thread must live as long as we do.
+/// Starts the program in its own process group and waits for it. If our standard input is a file,
+/// the program gets a fresh view of it, else an empty input: many runs cannot each reread a
+/// terminal or a pipe. The time runs from just before execve until the end is seen. strata-launch,
+/// a small program, does the start, so that the peak is the command's own. A timeout or
+/// interruption asks the whole group to end, and kills it after a second. When the command has
+/// ended, the rest of its group is killed at once. If we are killed, so is the group; this requires
+/// that the calling thread lives as long as the process.
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
 
-/// A helper program of this build or installation, "strata-launch".
-/// \errors  std::runtime_error if it is not there.
+/// The path of a helper program of this build or installation, such as "strata-launch".
+/// \errors  std::runtime_error if it is missing.
 std::string helper_path(const std::string& name);
 
-/// The end in words: "exit status 3", "killed by SIGSEGV", "still running after 10 s".
+/// Describes the end: "exit status 3", "killed by SIGSEGV", "still running after 10 s".
 std::string describe_end(const ProcessResult& result, double timeout_s);
 
-/// Becomes the program: same process, so its exit status, signals, streams and job control are the
-/// command's own. Returns errno, only if the kernel refuses.
+/// Replaces this process with the program, so exit status, signals, streams and job control are the
+/// program's own. Returns errno if execve fails.
 int become_process(const ProcessPlan& plan);
 
-/// What is said then.
-/// \errors  UsageError with the shell's status, in any case.
+/// Reports that become_process() failed.
+/// \errors  UsageError with the shell's status, always.
 [[noreturn]] void refuse_start(const ProcessPlan& plan, int error);
 
 /// Seconds of CLOCK_MONOTONIC.

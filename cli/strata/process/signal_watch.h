@@ -6,27 +6,27 @@
 
 namespace strata::cli {
 
-/// Takes Ctrl-C and similar signals as events to be waited for, together with the end of children,
-/// so that no code of ours runs inside a signal handler and nothing measured is lost. While one
-/// exists, SIGINT, SIGQUIT, SIGTERM, SIGHUP (those not ignored already) and SIGCHLD are blocked.
+/// Turns Ctrl-C and similar signals, and the end of children, into events to wait for, so that none
+/// of our code runs in a signal handler and no measurement is lost. While an object exists, SIGINT,
+/// SIGQUIT, SIGTERM, SIGHUP (unless ignored before) and SIGCHLD are blocked.
 /// \threads  One object, one thread.
 class SignalWatch {
  public:
   SignalWatch();
-  ~SignalWatch();  ///< as it was before
+  ~SignalWatch();  ///< restores the signal mask
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
   enum class Event { kChild, kInterrupt, kTimeout };
 
-  /// Sleeps until a child changes state, an interrupting signal arrives, or the seconds pass
-  /// (nothing: without limit).
+  /// Waits until a child changes state, an interrupting signal arrives, or the time is over
+  /// (nothing: no limit).
   Event wait(std::optional<double> seconds);
 
-  /// The interrupting signal that arrived so far, 0 if none. Looks without waiting.
+  /// The interrupting signal received so far, or 0. Does not wait.
   int interruption();
 
-  /// The mask that a child must start with.
+  /// The signal mask for children to start with.
   const sigset_t& original_mask() const noexcept { return original_mask_; }
 
  private:
@@ -36,7 +36,7 @@ class SignalWatch {
   int interruption_ = 0;
 };
 
-/// Ends this process by that signal, so that the parent sees how it really ended.
+/// Ends this process by that signal, so that its parent sees the real cause.
 [[noreturn]] void die_by_signal(int signal);
 
 /// "SIGSEGV" and the like.
