@@ -8,42 +8,42 @@
 
 namespace strata::cli {
 
-/// Looks at a cell from outside while it runs, through /proc, and lets it go on where it rests.
+/// Samples a running cell from outside, through /proc, and lets it go on where it rests.
 ///
-/// RSS and page faults are read all the time, at most some 250 times during a load: their files
-/// cost the process nothing. PSS, and an exact RSS, are read only where the process rests, because
-/// the kernel holds the lock of its memory meanwhile.
+/// RSS and page faults are sampled throughout, at most some 250 times per load: reading them costs
+/// the process nothing. PSS and an exact RSS are sampled only while the process rests, because the
+/// kernel holds its memory lock meanwhile.
 class CellWatch {
  public:
-  /// \errors  std::system_error if no shared page can be made.
+  /// \errors  std::system_error if the shared page cannot be created.
   explicit CellWatch(double settle_s);
   ~CellWatch();
   CellWatch(const CellWatch&) = delete;
   CellWatch& operator=(const CellWatch&) = delete;
 
-  /// The board, for the cell to map.
+  /// The file of the board, for the cell to map.
   int board_fd() const noexcept { return board_fd_; }
 
-  /// One look.
-  /// \returns  In how many seconds the next is due.
+  /// Takes a sample.
+  /// \returns  The seconds until the next one.
   double look();
 
-  /// What was seen, in the order of time.
+  /// All samples, in order of time.
   std::vector<TimelinePoint> timeline() const;
 
-  /// The points where it rested; nullptr if it never came there.
+  /// The samples at the points of rest; nullptr if the cell never got there.
   const TimelinePoint* ready() const noexcept;
   const TimelinePoint* loaded() const noexcept;
   const TimelinePoint* after() const noexcept;
 
-  /// Resident bytes of the harness's tables at the end of the load, when there are most. The
-  /// kernel's peak of the process includes them; the points of the timeline do not.
+  /// Resident bytes of the harness's tables at the end of the load, their maximum. The kernel's
+  /// peak of the process includes them; the timeline does not.
   std::uint64_t table_bytes() const noexcept { return table_bytes_; }
 
  private:
   bool read_point(TimelinePoint& point, bool rests) const;
   std::uint64_t without_tables(std::uint64_t bytes) const noexcept;
-  /// Adds a point; where they become too many, every second one goes, and looks are rarer.
+  /// Adds a sample. If there are too many, it drops every second one and samples less often.
   void look_at_work(std::vector<TimelinePoint>& points, const char* phase);
   double look_after();
   void let_go_on(cell::Phase phase) noexcept;
@@ -55,7 +55,7 @@ class CellWatch {
   double freed_s_ = 0;
   double interval_s_;
   std::uint64_t table_bytes_ = 0;
-  std::vector<TimelinePoint> ready_;  // none or one, as the next two
+  std::vector<TimelinePoint> ready_;  // at most one, as in the next two
   std::vector<TimelinePoint> load_;
   std::vector<TimelinePoint> loaded_;
   std::vector<TimelinePoint> freeing_;

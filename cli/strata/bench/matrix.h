@@ -11,13 +11,13 @@
 
 namespace strata::cli {
 
-/// One set of parameters of one scenario: what all contenders of it do.
+/// A scenario with one set of parameters, the same for all contenders.
 struct BenchCell {
   const cell::Scenario* scenario = nullptr;
   int threads = 1;
-  cell::OptionValues options;          ///< every one of the scenario
-  std::string varying;                 ///< those that the sweep varies: "threads=2 size=64"
-  nlohmann::ordered_json params = {};  ///< what results say of it; null: the options
+  cell::OptionValues options;          ///< all options of the scenario
+  std::string varying;                 ///< the swept ones: "threads=2 size=64"
+  nlohmann::ordered_json params = {};  ///< for results; null: the options
 
   /// "churn threads=2"
   std::string title() const {
@@ -25,33 +25,33 @@ struct BenchCell {
   }
 };
 
-/// What `strata bench` is asked to do.
+/// What `strata bench` is to run.
 struct BenchPlan {
   const Catalogue* catalogue = nullptr;
   std::vector<Contender> contenders;
   std::vector<BenchCell> cells;
   int runs = 6;
-  cell::CellPlan load;  ///< what all cells have in common: how long, how often, with which seed
+  cell::CellPlan load;  ///< common to all cells: duration, repetitions, seed
   double timeout_s = 0;
-  double settle_s = -1;  ///< below 0: as the scenario says
+  double settle_s = -1;  ///< negative: the scenario's default
 
-  /// How long a process of the scenario is watched after its load.
+  /// How long to watch a process of the scenario after its load.
   double settle_of(const cell::Scenario& scenario) const {
     return settle_s >= 0 ? settle_s : scenario.settle_s;
   }
 };
 
-/// Options of scenarios as a person gave them: name -> the list of values.
+/// Options as the user gave them: name -> list of values.
 using SweptOptions = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-/// Every combination of the threads and of the values of every option, for each scenario in turn;
-/// an option that a scenario does not have does not multiply it.
-/// \errors  UsageError for a value out of range, one given twice, and one above another that it
-///          must not exceed.
+/// For each scenario, every combination of the thread counts and the values of its options. Options
+/// that a scenario does not have do not multiply it.
+/// \errors  UsageError for a value out of range, one given twice, and one above the option that
+///          limits it.
 std::vector<BenchCell> make_cells(const std::vector<const cell::Scenario*>& scenarios,
                                   const std::vector<int>& threads, const SweptOptions& options);
 
-/// What results say of a cell's parameters, numbers as numbers.
+/// The cell's parameters for results, with numbers as numbers.
 nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell);
 
 }  // namespace strata::cli

@@ -9,28 +9,29 @@
 
 namespace strata::cli {
 
-/// Finds what grows by steps: a vector that makes its next buffer, moves over and frees the one
-/// before, or a realloc to more. A slot whose contents are replaced looks the same for a step, and
-/// by chance for another; so a step without realloc counts as growth from its second in a row.
-/// \cost  Memory for each live object that grew, and for each place in each thread.
+/// Finds objects that grow in steps: a vector allocates a larger buffer, moves its elements and
+/// frees the old one, or a realloc enlarges the object. A slot whose contents are replaced looks
+/// like one step, and by chance like two; so without realloc, growth counts from the second step in
+/// a row.
+/// \cost  Memory per live object that grew, and per place and thread.
 class GrowthFinder {
  public:
   static constexpr std::uint32_t kNoPlace = ~std::uint32_t{0};
-  /// In a row, of one object's growth, without a realloc: fewer say nothing.
+  /// The fewest steps in a row that count as growth, without a realloc.
   static constexpr std::uint32_t kLeastSteps = 2;
 
-  /// Something larger took the place of an object.
+  /// A larger object replaced an object.
   struct Step {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
-    std::uint64_t bytes = 0;   ///< of `to`
-    std::uint32_t number = 1;  ///< of the steps that led here, this one included
-    bool is_resize = false;    ///< by realloc: there is no doubt
+    std::uint64_t bytes = 0;   ///< the size of `to`
+    std::uint32_t number = 1;  ///< in the chain, including this one
+    bool is_resize = false;    ///< a realloc: certain
   };
 
-  /// To be asked once for each event.
-  /// \param born   place of the object that begins; kNoPlace: it is not looked at
-  /// \param ended  place of the object that ends, likewise; what a realloc ends may be of any
+  /// Call once for each event.
+  /// \param born   place of the new object; kNoPlace: ignore it
+  /// \param ended  place of the ended object, likewise; what a realloc ends may be of any place
   std::optional<Step> find(const History& history, std::uint32_t born, std::uint32_t ended);
 
  private:

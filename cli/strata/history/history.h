@@ -9,21 +9,21 @@
 
 namespace strata::cli {
 
-/// What is known of an object while it lives.
+/// What is known of a live object.
 struct Life {
   std::uint64_t size_bytes = 0;
   std::uint64_t birth_ns = 0;
   std::uint32_t stack = 0;
-  std::uint32_t thread = 0;  ///< that it was born in
-  std::uint32_t chain = 0;   ///< reallocs that led to it; kMostChain stands for more
+  std::uint32_t thread = 0;  ///< that allocated it
+  std::uint32_t chain = 0;   ///< number of reallocs that led to it; kMostChain stands for more
 
-  /// Larger objects count as this large: no address space holds one.
+  /// The largest size recorded; no address space holds a larger object.
   static constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 48) - 1;
   static constexpr std::uint32_t kMostChain = (1 << 12) - 1;
 };
 
-/// A Life as the table keeps it. Births are kept in steps of 8 ns; 48 bits last for 26 days, and
-/// what is born later counts as born then.
+/// A Life, packed for the table. Birth times have steps of 8 ns; their 48 bits last for 26 days,
+/// and later births count as born then.
 class [[gnu::packed]] KeptLife {
  public:
   KeptLife() = default;
@@ -49,7 +49,7 @@ class [[gnu::packed]] KeptLife {
 static_assert(sizeof(KeptLife) == 20, "10^8 objects that never end are explained within 2 GiB");
 static_assert(trace::kMostThreads <= 1 << 20, "a thread's number fits");
 
-/// What was live after an event.
+/// The live objects after an event, in sum.
 struct Moment {
   std::uint64_t time_ns = 0;
   std::uint64_t bytes = 0;
@@ -58,37 +58,39 @@ struct Moment {
   bool operator==(const Moment&) const = default;
 };
 
-/// A trace as lives of objects: each event with what became of which object. What replay, explain
-/// and advise read.
-/// \cost  Memory for the live objects, 20 bytes each at best; at worst for all that ever were.
+/// Reads a trace as the lives of objects: for each event, which objects begin and end. Used by
+/// replay, explain and advise.
+/// \cost  Memory for the live objects: 20 bytes each at best; at worst as much for all objects
+///        ever.
 class History {
  public:
   explicit History(trace::Reader& reader) : reader_(reader) {}
 
-  /// Goes to the next event.
+  /// Advances to the next event.
   /// \returns  False at the end.
   /// \errors   trace::TraceError
   bool next();
 
   const trace::Event& event() const noexcept { return event_; }
-  /// An object begins with this event.
+  /// Whether an object begins with this event.
   bool is_birth() const noexcept { return event_.object != trace::kNoObject; }
-  /// A known object ends with it.
+  /// Whether a known object ends with this event.
   bool is_death() const noexcept { return event_.ended < trace::kUnknownObject; }
-  /// The life that begins, where is_birth().
+  /// The life that begins; requires is_birth().
   const Life& born() const { return born_; }
-  /// The life that ends, where is_death().
+  /// The life that ends; requires is_death().
   const Life& ended() const noexcept { return ended_; }
   std::uint64_t lifetime_ns() const noexcept { return event_.time_ns - ended_.birth_ns; }
 
-  /// The object that ends is the one that its thread allocated last: it was wanted for a moment.
+  /// Whether the object that ends is the last one that its thread allocated, so a short-lived
+  /// temporary.
   bool is_temporary() const noexcept { return is_temporary_; }
 
-  /// After this event.
+  /// The live objects after this event.
   const Moment& live() const noexcept { return live_; }
-  /// The first moment with the most bytes.
+  /// The first moment with the maximum of live bytes.
   const Moment& peak() const noexcept { return peak_; }
-  /// The number of its event, from 1.
+  /// The number of the peak's event, from 1.
   std::uint64_t peak_event() const noexcept { return peak_event_; }
 
   const trace::Reader& reader() const noexcept { return reader_; }
@@ -103,7 +105,7 @@ class History {
   Life ended_;
   bool is_temporary_ = false;
   ObjectTable<KeptLife> lives_;
-  std::vector<std::uint64_t> last_of_thread_;  ///< the object that it allocated last
+  std::vector<std::uint64_t> last_of_thread_;  ///< the object that each thread allocated last
   Moment live_;
   Moment peak_;
   std::uint64_t peak_event_ = 0;

@@ -8,12 +8,12 @@
 
 namespace strata::cli {
 
-/// Something about each live object of a trace, by the object's number. Numbers only grow, so pages
-/// of them come and go: memory is that of the pages in which anything lives.
+/// A value per live object of a trace, indexed by object number. Numbers only grow, so pages of the
+/// table come and go: only pages with live objects take memory.
 template <typename T>
 class ObjectTable {
  public:
-  /// \pre  numbers come in ascending order
+  /// \pre  numbers ascend
   T& add(std::uint64_t object) {
     const std::size_t page = object / kPageObjects;
     while (pages_.size() <= page) pages_.push_back(nullptr);
@@ -31,7 +31,7 @@ class ObjectTable {
     return pages_[object / kPageObjects]->items[object % kPageObjects];
   }
 
-  /// \returns  What was kept of it.
+  /// \returns  The removed value.
   T remove(std::uint64_t object) {
     const std::size_t number = object / kPageObjects;
     Page& page = *pages_[number];

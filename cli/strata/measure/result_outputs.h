@@ -12,22 +12,22 @@
 
 namespace strata::cli {
 
-/// Where a measurement goes: --json, --csv, and a table for people.
+/// The outputs of a measurement: --json, --csv, and a table for people.
 class ResultOutputs {
  public:
-  /// No path: the option was not given.
-  /// \errors  UsageError as of WholeFile, and for one place that is to hold both.
+  /// A missing path means that the option was not given.
+  /// \errors  Those of WholeFile; UsageError if both options name the same place.
   ResultOutputs(const std::optional<std::string>& json_path,
                 const std::optional<std::string>& csv_path,
                 const std::vector<std::string>& inputs = {});
 
-  /// Writes the files, then calls show(stream) with the stream that people read. In this order: a
-  /// reader that closes the pipe after the table ends us. A file that cannot be written keeps
-  /// nothing else from being written.
-  /// \errors  The first that writing met, when all the rest is done.
+  /// Writes the files, then calls show(stream) with the stream for people. In this order, because a
+  /// reader that closes the pipe after the table ends this process. If one file cannot be written,
+  /// the rest still is.
+  /// \errors  The first write error, after everything else is done.
   void publish(const Results& results, const std::function<void(std::FILE*)>& show);
 
-  /// Names the files whose earlier contents are gone, on standard error.
+  /// Reports on standard error which files were overwritten.
   void tell_replaced() const;
 
  private:

@@ -5,11 +5,11 @@
 
 namespace strata::cli {
 
-/// Whether the bytes begin as a gzip file does.
+/// Whether the bytes begin like a gzip file.
 bool is_gzip(std::string_view bytes);
 
-/// What was compressed; several gzip files in a row count as one.
-/// \errors  DamagedProfile if it is cut short, damaged, or larger than any profile is.
+/// Decompresses; accepts several gzip files in a row.
+/// \errors  DamagedProfile if the data is truncated, damaged, or larger than any profile.
 std::string gunzip(std::string_view bytes);
 
 }  // namespace strata::cli

@@ -6,31 +6,31 @@
 
 namespace strata::cli {
 
-/// Why a profile cannot be read, as the end of a sentence that begins with the file's name.
+/// Why a profile cannot be read: the rest of a sentence that begins with the file's name.
 class DamagedProfile : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads one message of protocol buffers, field by field, and never beyond its end. Fields come in
-/// any order; a reader skips those that it does not know.
+/// Reads a protocol buffer message field by field, with bounds checks. Fields may have any order;
+/// callers skip unknown ones.
 /// \source  https://protobuf.dev/programming-guides/encoding/
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}
 
-  /// Goes to the next field.
+  /// Advances to the next field.
   /// \returns  false at the end.
   /// \errors   DamagedProfile.
   bool next();
 
   unsigned field() const noexcept { return field_; }
 
-  /// The field as a number.
-  /// \errors  DamagedProfile if it is none.
+  /// The field's value as a number.
+  /// \errors  DamagedProfile if it is not a number.
   std::uint64_t number() const;
   std::int64_t signed_number() const { return static_cast<std::int64_t>(number()); }
 
-  /// The field as text or as a message of its own.
+  /// The field's value as text or a nested message.
   /// \errors  DamagedProfile if it is neither.
   std::string_view bytes() const;
 

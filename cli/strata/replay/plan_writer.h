@@ -7,25 +7,26 @@
 
 namespace strata::cli {
 
-/// What is done about objects that take the place of smaller ones.
+/// How objects that replace smaller ones are replayed.
 enum class Growth {
-  kIgnored,   ///< the calls are made, as all are
-  kMoved,     ///< and the bytes moved over, as the program does
-  kReserved,  ///< what they grow to is allocated at once
+  kIgnored,   ///< by their calls, like all others
+  kMoved,     ///< likewise, and the bytes are copied, as the program does
+  kReserved,  ///< the final size is allocated at once
 };
 
-/// What of a trace is to be replayed, and how.
+/// Which part of a trace to replay, and how.
 struct PlanOptions {
-  bool keeps_times = false;          ///< for the pace of the recording
-  std::uint64_t until_event = 0;     ///< ends after this event; 0: goes to the end
-  std::vector<bool> routed = {};     ///< by stack: whose objects are not malloc's; empty: of none
-  Growth growth = Growth::kIgnored;  ///< of those objects, which are malloc's then
+  bool keeps_times = false;       ///< to replay at the recorded pace
+  std::uint64_t until_event = 0;  ///< the last event; 0: the trace's end
+  /// by stack: whose objects are routed to malloc's replacement; empty: none
+  std::vector<bool> routed = {};
+  Growth growth = Growth::kIgnored;  ///< for these objects, which then stay with malloc
 };
 
-/// A trace that is ready to be replayed, and what its plan will do.
+/// A plan ready for replay, and a summary of it.
 struct Planned {
-  std::string trace;  ///< the file, as people named it
-  std::string plan;   ///< the file that was written
+  std::string trace;  ///< the file, as the user named it
+  std::string plan;   ///< the plan's file
   std::uint64_t calls = 0;
   std::uint64_t threads = 0;
   std::uint64_t peak_live_bytes = 0;
@@ -34,18 +35,18 @@ struct Planned {
   bool is_cut = false;
 };
 
-/// Called now and then with what was done of a whole, 0 to 1.
+/// Called repeatedly with the share done so far, 0 to 1.
 using Advance = std::function<void(double share)>;
-/// After so many events it is called again.
+/// Events between two calls of Advance.
 inline constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 
-/// Reads a trace twice and writes what strata-cell replays (shared/replay_plan.h).
+/// Reads a trace twice and writes the plan that strata-cell replays (shared/replay_plan.h).
 ///
-/// What is not in a plan: calls that failed; the end of objects that were there before the
-/// recording; a realloc of one is an allocation. An object whose end was not recorded is freed
-/// where its address was handed out again.
-/// \errors  trace::TraceError; std::system_error for a file that cannot be written; UsageError for
-///          a trace that is beyond what can be replayed.
+/// A plan omits failed calls and the ends of objects from before the recording; a realloc of such
+/// an object becomes an allocation. An object whose end was not recorded is freed where its address
+/// is allocated again.
+/// \errors  trace::TraceError; std::system_error if the file cannot be written; UsageError for a
+///          trace that exceeds the limits of replay.
 Planned write_plan(const std::string& trace, const std::string& path, const PlanOptions& options,
                    const Advance& advance);
 

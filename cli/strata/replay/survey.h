@@ -11,7 +11,7 @@
 
 namespace strata::cli {
 
-/// What must be known of a trace before its first call can be planned.
+/// The first pass over a trace: what must be known before its first call can be planned.
 class Survey {
  public:
   Survey(History& history, const PlanOptions& options, const Advance& advance);
@@ -19,20 +19,20 @@ class Survey {
   std::uint64_t events() const noexcept { return events_; }
   std::uint32_t threads() const noexcept { return threads_; }
   std::uint64_t peak_bytes() const noexcept { return header_.peak_live_bytes; }
-  /// Another thread ends it than the one that it was born in.
+  /// Whether another thread ends the object than the one that allocated it.
   bool is_shared(std::uint64_t object) const noexcept { return is_shared_[object]; }
 
-  /// What a plan says of the live bytes and of the routed objects.
+  /// The plan header's numbers of live bytes and routed objects.
   const plan::Header& header() const noexcept { return header_; }
 
-  /// What grew out of what: the first of a chain of growth has its last size, all others are it.
+  /// A chain of growth: its first object gets the last size; all later ones are the same object.
   struct Chain {
     std::uint64_t first = 0;
     std::uint64_t last = 0;
     std::uint64_t bytes = 0;
-    bool is_certain = false;  ///< of enough steps, or by realloc
+    bool is_certain = false;  ///< enough steps, or a realloc
   };
-  /// nullptr for what did not grow.
+  /// nullptr if the object did not grow.
   const Chain* growth_of(std::uint64_t object) const noexcept;
 
  private:
