@@ -8,25 +8,25 @@
 
 namespace strata::cli {
 
-/// What may be done about a place.
+/// What can be done about a place.
 enum class Remedy {
-  kArena,    ///< it dies together
+  kArena,    ///< its objects die together
   kBlocks,   ///< one size, one thread
   kBitmap,   ///< one size, many threads
-  kHeap,     ///< many sizes whose memory serves again and again, one thread
+  kHeap,     ///< many sizes whose memory is reused again and again, one thread
   kHeaps,    ///< the same, many threads
   kReserve,  ///< it grows by steps
-  kReuse,    ///< wanted for a moment, again and again
+  kReuse,    ///< short-lived, again and again
 };
 
-/// A place whose pattern fits an allocator of the shelf, or a habit. Whether it is worth anything
-/// is measured.
+/// A place whose pattern fits an allocator of the toolkit, or a habit. Trials measure whether it
+/// helps.
 struct Candidate {
   std::uint32_t place = 0;
   Remedy remedy = Remedy::kArena;
   std::uint32_t threads = 1;  ///< of the program
 
-  /// As strata-cell knows it (cell/replay/routes.h).
+  /// The name that strata-cell uses (cell/replay/routes.h).
   const char* route() const noexcept;
   bool is_reserved() const noexcept { return remedy == Remedy::kReserve; }
   /// The pattern in numbers, a sentence.
@@ -38,7 +38,7 @@ struct Candidate {
   std::string code(const PlaceSums& sums) const;
 };
 
-/// All that could help, of the places that cost most; the costliest place first. A place may have
+/// All candidates among the places that cost most; the costliest place first. A place may have
 /// several.
 std::vector<Candidate> find_candidates(const Explanation& explanation, std::size_t most_places);
 

@@ -14,46 +14,46 @@
 
 namespace strata::cli {
 
-/// A number with a change and without it.
+/// A number with and without a change.
 struct Difference {
-  double without = 0;  ///< medians
+  double without = 0;  ///< both are medians
   double with = 0;
   std::optional<Ratio> ratio;  ///< with to without
 
-  /// Less by this share and this amount at least, whatever chance did.
+  /// Whether the change saves at least this share and this amount, beyond chance.
   bool is_less(double share, double amount) const noexcept;
   bool is_more(double share, double amount) const noexcept;
 };
 
-/// What a candidate would change, measured by replaying the trace with and without it in turns.
+/// What a candidate saves, measured by replaying the trace with and without it in turns.
 struct Trial {
   Candidate candidate;
   Difference cpu_s;
   Difference peak_bytes;
-  std::string failure;  ///< why it could not be measured
+  std::string failure;  ///< why it could not be measured; else empty
 
-  /// Time or memory is less, and the other is not more.
+  /// Whether time or memory is less, and the other is not more.
   bool is_worth_it() const noexcept;
 };
 
 struct TrialPlan {
   const Catalogue* catalogue = nullptr;
   std::string trace;
-  Contender allocator;  ///< that all other calls go to
+  Contender allocator;  ///< serves all other calls
   int runs = 7;
 };
 
-/// Called before each run with what is about to be tried.
+/// Called before each run with a description of it.
 using OnTrial = std::function<void(const std::string& what)>;
 
 /// Measures all candidates.
-/// \returns  One for each, in their order; after an interruption, none.
-/// \errors  std::runtime_error if the trace cannot be replayed as it is.
+/// \returns  A trial per candidate, in order; none after an interruption.
+/// \errors  std::runtime_error if the trace cannot be replayed without changes.
 std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& explanation,
                                   const std::vector<Candidate>& candidates, SignalWatch& signals,
                                   const TemporaryFolder& folder, const OnTrial& on_trial);
 
-/// Of each place the best that is worth it, the largest saving first.
+/// The best worthwhile trial of each place, largest saving first.
 std::vector<Trial> best_trials(const std::vector<Trial>& trials);
 
 }  // namespace strata::cli

@@ -14,9 +14,8 @@ class App;
 
 namespace strata::cli {
 
-/// A subcommand: declares its options to the parser when it is made, and acts when it is chosen.
-/// Options arrive as text and are checked by execute(), so that every refusal is a sentence of
-/// ours.
+/// A subcommand. Its constructor declares its options to the parser; execute() runs it. Options
+/// arrive as text and execute() checks them, so that all error messages are ours.
 class Command {
  public:
   virtual ~Command() = default;
@@ -25,50 +24,50 @@ class Command {
   /// \errors   UsageError for bad input.
   int act(const CommandLine& line);
 
-  /// What act() does.
+  /// Does the work of act().
   /// \errors   UsageError for bad input, TraceError for a bad trace.
   virtual int execute(const CommandLine& line) = 0;
 
-  /// What comes after "strata NAME" in the line of the usage.
+  /// The usage line after "strata NAME".
   virtual const char* synopsis() const { return "[options] -- command"; }
 
-  /// Whether it runs a command, which comes after "--".
+  /// Whether it runs a command, given after "--".
   bool takes_command() const { return std::string_view(synopsis()).ends_with("-- command"); }
 
-  /// Whether words that the parser does not know are this command's to judge, in execute().
+  /// Whether execute() checks the words that the parser does not know.
   virtual bool judges_leftovers() const { return false; }
 
   const CLI::App& parser() const noexcept { return *parser_; }
 
  protected:
-  /// `examples` stand at the end of the help.
+  /// `examples` are shown at the end of the help.
   Command(CLI::App& app, const char* name, const char* description, const char* examples);
 
   void add_flag(const char* name, bool& value, const char* description);
 
-  /// An option that takes a text, the last one if it is repeated.
+  /// Adds an option that takes text; if repeated, the last one counts.
   void add_option(const char* name, std::string& value, const char* unit,
                   const std::string& description);
 
-  /// --library, which names the libstrata.so that counts as Strata's.
+  /// Adds --library, which selects the libstrata.so to use as Strata's.
   void add_library_option(std::string& value, const char* description);
 
-  /// An option that may be given many times.
+  /// Adds an option that may be repeated.
   void add_list_option(const char* name, std::vector<std::string>& values, const char* unit,
                        const char* description);
 
-  /// Words that are no options, in order: files, names.
+  /// Adds positional words: files, names.
   void add_words(std::vector<std::string>& values, const char* unit, const char* description);
 
   bool is_given(const char* option) const;
-  /// The first option of all that were given, "--json"; empty if none was.
+  /// The first option given, such as "--json"; empty if none was.
   std::string first_given() const;
-  /// Its text, if it was given.
+  /// The option's text, if it was given.
   std::optional<std::string> if_given(const char* option, const std::string& text) const {
     return is_given(option) ? std::optional(text) : std::nullopt;
   }
 
-  /// The words that the parser does not know.
+  /// The words that the parser did not know.
   std::vector<std::string> leftovers() const;
 
   /// The words after "--".
@@ -79,7 +78,7 @@ class Command {
   CLI::App* parser_;
 };
 
-/// In the order in which the help lists them; a new command is a new line in command.cpp.
+/// Creates all subcommands, in the order of the help. Add new ones in command.cpp.
 std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app);
 
 std::unique_ptr<Command> make_run_command(CLI::App& app);

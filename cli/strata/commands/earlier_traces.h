@@ -7,25 +7,25 @@
 
 namespace strata::cli {
 
-/// \errors  UsageError if the file that `strata record` is to write is there and is no trace.
+/// \errors  UsageError if the output file of `strata record` exists and is not a trace.
 void expect_trace_or_nothing(const std::filesystem::path& file);
 
-/// What an earlier recording of a FILE left: FILE, and FILE.PID of the processes that its process
-/// started. A recorder never writes over a file, so they are set aside until the command has
-/// started. What other recordings left beside them is not touched.
+/// The traces that an earlier recording left at FILE, and at FILE.PID for the processes that its
+/// process started. A recorder never overwrites a file, so they are moved aside until the command
+/// has started. Traces of other recordings are not touched.
 class EarlierTraces {
  public:
-  /// \param file    absolute, and no link
-  /// \errors  UsageError if one of them cannot be set aside; then all are where they were
+  /// \param file    absolute, and not a link
+  /// \errors  UsageError if one cannot be moved aside; all are then back in place
   explicit EarlierTraces(const std::filesystem::path& file);
-  ~EarlierTraces();  ///< puts back what was not removed
+  ~EarlierTraces();  ///< restores those that were not removed
   EarlierTraces(const EarlierTraces&) = delete;
   EarlierTraces& operator=(const EarlierTraces&) = delete;
 
-  /// For good.
+  /// Deletes the earlier traces.
   void remove() noexcept;
 
-  /// FILE and FILE.PID of the processes that recorded since.
+  /// The traces written since, FILE and FILE.PID.
   std::vector<std::filesystem::path> later_traces() const;
 
  private:

@@ -10,13 +10,13 @@
 
 namespace strata::cli {
 
-/// A command that reads one trace and tells what it says: its file, and the options for reading.
+/// A command that explains one trace. Owns the trace's name and the options for reading it.
 class ExplainingCommand : public Command {
  public:
   const char* synopsis() const override { return "FILE [options]"; }
 
  protected:
-  /// A trace, read to its end.
+  /// A trace, fully read.
   struct Explained {
     Explained(const std::string& file, std::vector<std::string> skipped, const Advance& advance)
         : reader(file), history(reader), explanation(history, std::move(skipped), advance) {}
@@ -27,17 +27,17 @@ class ExplainingCommand : public Command {
   };
 
   ExplainingCommand(CLI::App& app, const char* name, const char* description, const char* examples);
-  /// To be called after the command's own options, so that the help lists those first.
+  /// Call it after adding the command's own options, so that the help lists those first.
   void add_reading_options();
 
-  /// \errors  UsageError if none was given, or more than one.
+  /// \errors  UsageError unless exactly one was given.
   const std::string& trace_file() const;
   const std::string& library() const noexcept { return library_; }
   bool is_quiet() const noexcept { return is_quiet_; }
 
   /// \errors  TraceError
   Explained read_trace(Progress& progress) const;
-  /// \errors  UsageError if the trace has no events; `purpose` says what they are wanted for.
+  /// \errors  UsageError if the trace has no events; `purpose` says what needs them.
   void expect_events(const Explanation& explanation, const char* purpose) const;
 
  private:

@@ -6,10 +6,11 @@
 
 namespace strata::cli {
 
-/// Runs the command with every allocation noted, waits for it, and tells on standard error what was
-/// still live at exit, of it and of every program that it started: functions, files and lines.
-/// \param profile  where the profile of the command itself is kept; empty: nowhere
-/// \returns  Its exit status; dies by its signal if it died by one.
+/// Runs the command with every allocation recorded and waits for it. Then reports on standard error
+/// what the command, and every program that it started, still had live at exit: functions, files
+/// and lines.
+/// \param profile  where to keep the command's own profile; empty: nowhere
+/// \returns  The command's exit status; if a signal killed it, dies by the same signal.
 /// \errors   UsageError with the shell's status if it cannot be started.
 int run_for_leaks(ProcessPlan plan, const std::string& profile);
 

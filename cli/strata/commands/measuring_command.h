@@ -17,41 +17,42 @@
 
 namespace strata::cli {
 
-/// What `compare`, `bench` and `replay` have in common: what is measured, how often, and where the
-/// results go.
+/// The common base of `compare`, `bench` and `replay`: the contenders, the number of runs, and the
+/// outputs for results.
 class MeasuringCommand : public Command {
  protected:
   static constexpr std::int64_t kMostRuns = 1'000'000;
 
-  /// `timeout` is the default of --timeout, as text.
+  /// \param timeout  the default of --timeout, as text
   MeasuringCommand(CLI::App& app, const char* name, const char* description, const char* examples,
                    const char* timeout);
 
   int runs() const { return static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns)); }
   double timeout_s() const { return parse_seconds("--timeout", timeout_); }
   const std::string& allocators() const { return allocators_; }
-  /// The same contenders, known to be preloadable, with their versions. Of the one that is Strata,
-  /// notes what the environment sets of its options: that is told with the results.
-  /// \param settings  what Strata runs with instead
-  /// \errors  UsageError for one whose library cannot be preloaded, and for a value that Strata
-  ///          does not understand.
+  /// Checks that the contenders can be preloaded and adds their versions. For Strata, notes the
+  /// options that the environment sets; results include them.
+  /// \param settings  replace those of the environment
+  /// \errors  UsageError for a library that cannot be preloaded, and for a value that Strata does
+  ///          not understand.
   std::vector<Contender> checked(std::vector<Contender> contenders, const Settings& settings = {});
   const std::string& library() const { return library_; }
 
-  /// The files of --json and --csv, tried: an hour of measuring never ends in "permission denied".
-  /// \param inputs  what is read, and must not be replaced
+  /// Opens the files of --json and --csv at once, so that an hour of measuring never ends in
+  /// "permission denied".
+  /// \param inputs  the input files, which must not be replaced
   ResultOutputs open_outputs(const std::vector<std::string>& inputs = {}) const;
 
   using Measure = std::function<std::vector<Row>(Progress&)>;
   using Show = std::function<void(const Results&, std::FILE*)>;
 
-  /// Measures the contenders, writes the files, and shows the results to people unless --quiet is
-  /// given. What was interrupted before any run was completed is neither written nor shown.
-  /// \returns  The exit status. After an interruption it ends this process by that signal instead.
+  /// Measures the contenders, writes the files, and shows the results unless --quiet is given.
+  /// After an interruption before the first completed run, writes and shows nothing.
+  /// \returns  The exit status. After an interruption it instead ends this process by that signal.
   int measure_and_publish(ResultOutputs& outputs, SignalWatch& signals, const Measure& measure,
                           const Show& show) const;
   /// The same for the cells of a plan, to which it adds the replays of the traces.
-  /// \errors  As write_plan() has them.
+  /// \errors  Those of write_plan().
   int measure_plan(BenchPlan& plan, const std::vector<std::string>& traces,
                    const ReplayOptions& replay) const;
 

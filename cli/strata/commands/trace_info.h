@@ -7,11 +7,11 @@
 
 namespace strata::cli {
 
-/// What a person wants to know of a trace first, some lines. Reads it to its end.
+/// Summarizes a trace in some lines. Reads it to its end.
 /// \errors  TraceError
 std::string trace_info(trace::Reader& trace);
 
-/// What a trace says before its first event; of a file that is no whole beginning of one, nothing.
+/// What a trace contains before its first event; empty for a file that does not begin like one.
 struct TraceBeginning {
   trace::Properties process;
   bool has_no_events = false;

@@ -9,8 +9,8 @@
 
 namespace strata::cli {
 
-/// The page of a trace: plots, maps, and a table of all places that can be sorted and searched.
-/// \errors  std::runtime_error if gnuplot is missing, or fails.
+/// Makes the page of a trace: plots, maps, and a sortable, searchable table of all places.
+/// \errors  std::runtime_error if gnuplot is missing or fails.
 Page explain_page(const Explanation& explanation, const std::vector<AddressMap>& maps,
                   const std::string& title);
 

@@ -7,9 +7,9 @@
 
 namespace strata::cli {
 
-/// What was live over time, and the sizes and resizes of objects; those that have anything to show.
+/// The non-empty plots: live memory over time, sizes of objects, resizes.
 std::vector<Plot> explain_plots(const Explanation& explanation);
-/// What the plots' series look like.
+/// The styles of the plots' series.
 std::vector<SeriesStyle> explain_styles();
 
 }  // namespace strata::cli

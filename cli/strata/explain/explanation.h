@@ -14,17 +14,17 @@
 
 namespace strata::cli {
 
-/// Times to live in half decades: below a microsecond, up to 3.2 us, up to 10 us, … above 1000 s;
-/// the last is "never ended".
+/// Buckets for times to live, in half decades: below a microsecond, up to 3.2 us, up to 10 us, …
+/// above 1000 s; the last bucket is "never ended".
 struct LifeScale {
   static constexpr std::size_t kBuckets = 20;
   static constexpr std::size_t kNever = kBuckets;
   static std::size_t bucket_of(std::uint64_t ns) noexcept;
-  /// Where it ends, in seconds.
+  /// The bucket's upper bound in seconds.
   static double upper_s(std::size_t bucket) noexcept;
 };
 
-/// Sizes in powers of two: 0, 1, 2, 4, …
+/// Buckets for sizes, in powers of two: 0, 1, 2, 4, …
 struct SizeScale {
   static constexpr std::size_t kBuckets = 49;
   static std::size_t bucket_of(std::uint64_t bytes) noexcept;
@@ -33,28 +33,30 @@ struct SizeScale {
 
 using LifeCounts = std::array<std::uint64_t, LifeScale::kBuckets + 1>;
 
-/// What came from one place.
+/// Sums over the objects of one place.
 struct PlaceSums {
   std::uint64_t births = 0;
-  std::uint64_t bytes = 0;  ///< of all of them
+  std::uint64_t bytes = 0;  ///< of all objects
   std::uint64_t deaths = 0;
   std::uint64_t live = 0;
   std::uint64_t live_bytes = 0;
-  std::uint64_t peak_live = 0;  ///< of its own, whenever that was
+  std::uint64_t peak_live = 0;  ///< at the place's own peak
   std::uint64_t peak_live_bytes = 0;
-  std::uint64_t at_peak = 0;  ///< when the program's peak was
+  std::uint64_t at_peak = 0;  ///< at the program's peak
   std::uint64_t at_peak_bytes = 0;
   std::uint64_t smallest = ~std::uint64_t{0};
   std::uint64_t largest = 0;
   std::uint64_t temporaries = 0;
-  std::uint64_t reallocs = 0;  ///< of objects of any place, that made one of this
-  std::uint64_t resized = 0;   ///< its objects that a realloc ended
-  std::uint64_t grown = 0;     ///< that took the place of a smaller one, step by step
+  /// reallocs that made an object of this place, from one of any place
+  std::uint64_t reallocs = 0;
+  std::uint64_t resized = 0;  ///< objects of this place that a realloc ended
+  std::uint64_t grown = 0;    ///< objects that replaced a smaller one, step by step
   std::uint64_t foreign_deaths = 0;
   std::uint64_t aligned = 0;
-  std::uint64_t zeroed = 0;             ///< that came from calloc
-  std::uint64_t largest_run_bytes = 0;  ///< begun while any of them lived
-  bool is_one_at_a_time = true;         ///< in each thread
+  std::uint64_t zeroed = 0;  ///< from calloc
+  /// largest sum of bytes allocated while any of its objects lived
+  std::uint64_t largest_run_bytes = 0;
+  bool is_one_at_a_time = true;  ///< within each thread
   std::uint32_t first_thread = 0;
   bool has_many_threads = false;
   LifeCounts lives{};
@@ -65,13 +67,13 @@ struct PlaceSums {
 
  private:
   friend class Explanation;
-  std::uint64_t peak_event_ = 0;  ///< of the peak that at_peak is of
+  std::uint64_t peak_event_ = 0;  ///< the event of the peak that at_peak refers to
   std::uint64_t run_bytes_ = 0;
-  std::vector<bool> is_live_in_;  ///< by thread, while is_one_at_a_time
+  std::vector<bool> is_live_in_;  ///< by thread, as long as is_one_at_a_time
 };
 
-/// What a trace says, read once.
-/// \cost  Some 100 ns an event; memory as History, some 300 bytes for each place and 32 for each
+/// The statistics of a trace, computed in one pass.
+/// \cost  Some 100 ns per event. Memory as for History, plus some 300 bytes per place and 32 per
 ///        stack.
 class Explanation {
  public:
@@ -92,10 +94,10 @@ class Explanation {
   const Places& places() const noexcept { return places_; }
   /// By place.
   const std::vector<PlaceSums>& sums() const noexcept { return sums_; }
-  /// In the order of time: of each stretch what was live before it, at most, and after it. A line
-  /// through all of them is level between stretches.
+  /// Live memory over time: for each stretch what was live before it, its maximum, and what was
+  /// live after it. The line through these points is level between stretches.
   std::vector<Moment> course() const;
-  /// Objects by the threads in which they began and ended.
+  /// Objects by the threads that allocated and ended them.
   const std::map<std::pair<std::uint32_t, std::uint32_t>, Passing>& passing() const noexcept {
     return passing_;
   }
@@ -104,19 +106,19 @@ class Explanation {
   std::uint64_t heat(std::size_t size, std::size_t life) const noexcept {
     return heat_[size][life];
   }
-  /// Objects by how many reallocs they went through, freed or not; the last stands for more.
+  /// Objects by their number of reallocs, freed or not; the last entry stands for more.
   const std::vector<std::uint64_t>& chains() const noexcept { return chains_; }
   std::string thread_name(std::uint32_t thread) const;
 
  private:
   static constexpr std::size_t kMostStretches = 512;
-  /// Of a short time, which calls lie in.
+  /// A short interval with calls.
   struct Stretch {
-    Moment before;  ///< the time of its first call, and what was live until then
+    Moment before;  ///< the time of its first call, and what was live before
     Moment highest;
     Moment after;
   };
-  /// What came from one stack.
+  /// Sums over the objects of one stack.
   struct StackSums {
     std::uint64_t bytes = 0;
     std::uint64_t live_bytes = 0;
@@ -143,7 +145,7 @@ class Explanation {
   std::uint64_t births_ = 0;
   std::uint64_t failures_ = 0;
   std::uint64_t allocated_bytes_ = 0;
-  std::uint64_t peak_event_ = 0;  ///< of what was read so far
+  std::uint64_t peak_event_ = 0;  ///< in the part read so far
   std::vector<PlaceSums> sums_;
   std::vector<StackSums> stacks_;
   std::vector<Stretch> stretches_;

@@ -6,19 +6,19 @@
 
 namespace strata::cli {
 
-/// A table of numbers as fields that are the darker, the larger: a drawing that needs no script.
+/// A table of numbers as cells that are darker for larger numbers; needs no script.
 struct HeatMap {
   struct Field {
     std::uint64_t count;
-    std::string tip;  ///< shown where a pointer rests
+    std::string tip;  ///< the tooltip
   };
   struct Row {
     std::string name;
-    std::vector<Field> fields = {};  ///< one for each column
+    std::vector<Field> fields = {};  ///< one per column
   };
   std::vector<std::string> columns;
   std::vector<Row> rows;
-  bool is_by_row = false;  ///< dark is the largest of the row, not of all
+  bool is_by_row = false;  ///< whether each row has its own scale
   std::string alt;
 
   std::string to_svg() const;

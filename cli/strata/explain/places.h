@@ -11,37 +11,37 @@
 
 namespace strata::cli {
 
-/// Where objects come from: a line of the program.
+/// Where objects are allocated: a line of the program.
 struct PlaceName {
-  /// Who called for a share of what came from there, innermost first.
+  /// The callers of a share of a place's allocations, innermost first.
   struct Callers {
     std::vector<Line> lines;
-    double share = 0;  ///< of the bytes at the program's peak; of all, where none were live then
+    double share = 0;  ///< of the bytes at the program's peak; if none were live then, of all
   };
   Line line;
-  std::vector<Callers> callers;  ///< who called for most, the most first
+  std::vector<Callers> callers;  ///< largest share first
 };
 
-/// Finds the place of a stack while a trace is read: the innermost line that is not of the standard
-/// library, as `strata profile` counts it.
+/// Maps stacks to places while a trace is read. A place is the innermost line outside the standard
+/// library, as in `strata profile`.
 class Places {
  public:
-  /// \param skipped  functions to look past, too: a program's own wrappers of malloc
+  /// \param skipped  more functions to skip, such as a program's wrappers of malloc
   Places(const trace::Reader& reader, std::vector<std::string> skipped)
       : reader_(reader), skipped_(std::move(skipped)) {}
 
-  /// \cost  A lookup, once a stack was seen.
+  /// \cost  A lookup if the stack was seen before.
   std::uint32_t of(std::uint32_t stack) {
     return stack < known_.size() && known_[stack] != kUnknown ? known_[stack] : find(stack);
   }
 
   const std::vector<PlaceName>& names() const noexcept { return names_; }
-  /// A sentence for each file that was replaced since the recording, and for each function to look
-  /// past that was not met.
+  /// A sentence for each file replaced since the recording, and for each skipped function that
+  /// never occurred.
   std::vector<std::string> notes() const;
-  /// Names the callers of one of the place's stacks. Those that read alike are one.
+  /// Adds the callers of one of the place's stacks; merges callers with the same text.
   void add_callers(std::uint32_t place, std::uint32_t stack, double share);
-  /// By stack: whether its place is this one.
+  /// By stack: whether it belongs to this place.
   std::vector<bool> stacks_of(std::uint32_t place) const;
 
  private:

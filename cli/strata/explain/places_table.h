@@ -8,8 +8,8 @@
 
 namespace strata::cli {
 
-/// The table of a page with every place of `order`: sorted by a click on a column's title, searched
-/// by function, line or caller.
+/// The page's table of the places in `order`: sortable by column, searchable by function, line or
+/// caller.
 std::string places_table(const Explanation& explanation, const std::vector<std::size_t>& order);
 
 }  // namespace strata::cli

@@ -10,39 +10,39 @@
 
 namespace strata::cli {
 
-/// All stacks of a profile laid upon each other: who called whom, and how much each call is worth.
-/// The root is the whole program; a child is what its parent called.
-///   Always: the values of a node are at least the sums of its children's.
+/// All stacks of a profile merged into a tree of calls, with the amounts of each call. The root is
+/// the whole program; a node's children are the functions that it called.
+///   Always: a node's values are at least the sums of its children's.
 class FlameGraph {
  public:
   struct Node {
     std::size_t frame = 0;                        ///< in frames()
-    std::vector<std::int64_t> values;             ///< one for each kind
+    std::vector<std::int64_t> values;             ///< one per kind
     std::map<std::size_t, std::size_t> children;  ///< frame → node
   };
   struct Frame {
-    Line line;  ///< of no line in particular: calls of one function are one box
+    Line line;  ///< without a line number: all calls of a function share a box
     std::string module;
   };
 
-  /// \pre  the profile is symbolised
+  /// \pre  the profile has symbols
   explicit FlameGraph(const Profile& profile);
 
   const std::vector<Node>& nodes() const noexcept { return nodes_; }  ///< the first is the root
   const std::vector<Frame>& frames() const noexcept { return frames_; }
 
-  /// The kind that is shown first: the profile's own, or one that has anything at all.
+  /// The kind to show first: the profile's default, or one with nonzero values.
   std::size_t first_kind() const noexcept { return first_kind_; }
 
-  /// A drawing that needs no script.
+  /// Draws it without a script.
   std::string to_html() const;
-  /// The same as data, for the script: safe to stand within a page.
+  /// The data for the script, escaped for embedding in a page.
   std::string to_json() const;
 
  private:
   std::size_t child_of(std::size_t node, std::size_t frame);
   std::size_t frame_of(const Line& line, const std::string& module);
-  std::vector<std::size_t> children_of(const Node& node) const;  ///< the largest first
+  std::vector<std::size_t> children_of(const Node& node) const;  ///< largest first
   std::string title(const Node& node) const;
 
   const Profile& profile_;

@@ -8,10 +8,10 @@
 
 namespace strata::cli {
 
-/// The page of one heap profile: the flame graph, and the places that allocate as a table.
+/// Makes the page of a heap profile: the flame graph, and a table of the allocating places.
 /// \param title  empty: the program's name
-/// \param notes  what the reader must know, a sentence each
-/// \pre   the profile is symbolised
+/// \param notes  sentences that the reader must know
+/// \pre   the profile has symbols
 Page flame_page(const Profile& profile, const std::string& title,
                 const std::vector<std::string>& notes);
 

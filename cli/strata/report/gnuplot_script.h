@@ -8,20 +8,20 @@
 
 namespace strata::cli {
 
-/// What a script draws for: the page, which has its own titles and colours that change with the
-/// reader's, or a picture that stands alone.
+/// What a script draws for: a page, which has its own titles and colours that follow the reader's
+/// theme, or a standalone picture.
 enum class Medium { kSvg, kPng };
 
-/// gnuplot's commands that draw one plot into a file. All text of the plot is quoted so that it can
-/// say nothing but itself.
+/// Returns the gnuplot commands that draw a plot into a file. All text of the plot is quoted, so
+/// that it cannot contain commands.
 std::string gnuplot_script(const Plot& plot, const std::vector<SeriesStyle>& styles, Medium medium,
                            const std::string& file);
 
-/// In single quotes, in which gnuplot replaces nothing; control characters are blanks.
+/// Quotes text in single quotes, in which gnuplot expands nothing; replaces control characters by
+/// blanks.
 std::string gnuplot_quoted(std::string_view text);
 
-/// The colours by which an SVG's colours are known again: #0100NN, so that tidy_svg can put a
-/// variable in their place.
+/// The placeholder colours of an SVG, #0100NN, which tidy_svg() replaces by variables.
 enum class ColourRole { kInk, kMuted, kGrid, kCard, kSeries, kText };
 std::string placeholder_colour(ColourRole role, int colour = 0);
 

@@ -6,11 +6,11 @@
 #include "report/cells.h"
 #include "report/plot.h"
 
-/// \file  From parts to one page without any network: style, script and drawings are in it.
+/// \file  Assembles a self-contained page: style, script and drawings are embedded.
 
 namespace strata::cli {
 
-/// A part of the page with a place in its table of contents. Every kind of input makes its own.
+/// A part of the page, listed in the table of contents. Each kind of report makes its own.
 struct Section {
   std::string id;
   std::string title;     ///< plain text
@@ -22,15 +22,15 @@ struct Page {
   std::string title;
   std::string lead;  ///< HTML below the title
   std::vector<Series> legend;
-  std::string shapes;  ///< what the drawings share
+  std::string shapes;  ///< shapes that the drawings share
   std::vector<Section> sections;
-  std::string style;   ///< CSS that only this kind of page needs
-  std::string script;  ///< and what it does beyond the others
+  std::string style;   ///< CSS only for this kind of page
+  std::string script;  ///< script only for this kind of page
 
   std::string to_html() const;
 };
 
-/// A plot with its title and note around it, as a card of the page.
+/// Wraps a plot with its title and note as a card of the page.
 std::string figure(const Plot& plot, const std::string& svg);
 
 }  // namespace strata::cli

@@ -6,26 +6,26 @@
 
 namespace strata::cli {
 
-/// The colours of one appearance, as #rrggbb.
+/// The colours of a theme, as #rrggbb.
 struct Palette {
   const char* paper;  ///< behind everything
   const char* card;   ///< behind a plot
-  const char* ink;    ///< words
-  const char* muted;  ///< less important words
+  const char* ink;    ///< text
+  const char* muted;  ///< secondary text
   const char* grid;   ///< lines behind the marks
   const char* series[SeriesStyle::kColours];
 };
 
-/// The series' colours are those of Okabe and Ito, which stay apart for every kind of colour
-/// blindness, then some of Tol's; a grey comes first, for what the others are compared with.
+/// The series' colours: grey for the baseline, then those of Okabe and Ito, which all kinds of
+/// colour blindness can tell apart, then some of Tol's.
 /// \source  M. Okabe, K. Ito, Color Universal Design, 2008; P. Tol, Colour Schemes, 2021.
 extern const Palette kLightPalette;
 extern const Palette kDarkPalette;
 
-/// The number of a series' colour, mixed with ink until words in it can be read.
+/// A series' colour, by number, mixed with ink until text in it is readable.
 std::string text_colour(const Palette& palette, int colour);
 
-/// `--ink:#1a1c20;--s0:…;--t0:…`: the palette as the variables that the drawings refer to.
+/// The palette as the CSS variables that drawings use: `--ink:#1a1c20;--s0:…;--t0:…`.
 std::string css_variables(const Palette& palette);
 
 }  // namespace strata::cli

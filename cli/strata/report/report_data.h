@@ -8,22 +8,22 @@
 
 namespace strata::cli {
 
-/// Where rows come from, for people.
+/// The source of rows, for display.
 struct ReportFile {
   std::string name;
-  std::string strata;    ///< version that measured
+  std::string strata;    ///< the version that measured
   std::string measured;  ///< when
   nlohmann::ordered_json machine;
 };
 
-/// What a report is made of: the rows of all files, and which file each is from.
+/// The input of a report: the rows of all files, and which file each row comes from.
 struct ReportData {
   std::vector<ReportFile> files;
   std::vector<Row> rows;
   std::vector<std::size_t> file_of;  ///< of each row
 
-  /// Reads one more file's text; `name` is what sentences and the report call it.
-  /// \errors  As read_results().
+  /// Adds the text of a file; `name` is the file's name in messages and in the report.
+  /// \errors  Those of read_results().
   void add(const std::string& name, std::string_view text);
 };
 

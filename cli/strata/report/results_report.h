@@ -10,25 +10,25 @@
 
 namespace strata::cli {
 
-/// The report of measured results: an overview, a section for each scenario, one table of
-/// everything, and the machine.
+/// The report of measured results: an overview, a section per scenario, a table of everything, and
+/// the machine.
 class ResultsReport {
  public:
   /// \errors  UsageError if there are no rows.
   explicit ResultsReport(ReportData data);
 
-  /// All plots, in the order of the page.
+  /// All plots, in page order.
   std::vector<Plot> plots() const;
   std::vector<SeriesStyle> styles() const { return all_.styles(); }
 
   /// "churn, larson: allocators compared".
   std::string default_title() const;
 
-  /// The page around the drawings of plots().
+  /// Makes the page with the drawings of plots().
   Page page(const std::string& title, const Drawings& drawings) const;
 
  private:
-  /// A part of a section: words, and groups of plots below them.
+  /// A part of a section: text and groups of plots.
   struct Part {
     std::string heading;
     std::string about;
@@ -46,9 +46,9 @@ class ResultsReport {
   };
 
   void add_scenario(const std::string& scenario);
-  /// What varied, as plots, and how it scales.
+  /// Plots of the sweeps, and the table of how the scenario scales.
   Part sweeps_of(const std::string& scenario) const;
-  /// Which contender failed where, for loads that are too many to be drawn.
+  /// Lists which contender failed where, for loads too numerous to plot.
   Part failures_of(const std::vector<const Cell*>& cells) const;
   std::string lead() const;
 

@@ -6,22 +6,22 @@
 
 namespace strata::cli {
 
-/// One line per row of the results, sortable by each column: the metrics that most rows have,
-/// ratios with their intervals, latencies, and why a row failed.
+/// A line per row of the results, sortable by column: the metrics that most rows have, ratios with
+/// intervals, latencies, and reasons of failures.
 std::string results_table(const Arrangement& all);
 
-/// Every metric of one cell, a line each, a column for each contender.
+/// All metrics of a cell: a line per metric, a column per contender.
 std::string cell_table(const Arrangement& all, const Cell& cell);
 
-/// The throughput of several threads over that of one, of the same contender and load: a line per
-/// load and number of threads, a column for each contender, and the geometric means over the loads.
-/// Empty if no sweep of the scenario is of threads.
+/// The speedup of several threads over one, for the same contender and load: a line per load and
+/// number of threads, a column per contender, and the geometric means over the loads. Empty if no
+/// sweep of the scenario is over threads.
 std::string speedup_table(const Arrangement& all, const std::string& scenario);
 
-/// Which contenders failed in the cell, why, and their last output; empty if none did.
+/// The contenders that failed in the cell, with reason and last output; empty if none did.
 std::string failure_list(const Arrangement& all, const Cell& cell);
 
-/// Machines and versions that made the numbers.
+/// The machines and versions behind the numbers.
 std::string machine_html(const Arrangement& all);
 
 }  // namespace strata::cli

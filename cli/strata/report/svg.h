@@ -7,12 +7,12 @@
 
 namespace strata::cli {
 
-/// A drawing of gnuplot's as an element of the page: its colours are the page's variables (--ink,
-/// --grid, --s0 …), each mark is a group that says whose it is (class "m s3", data-series), and
-/// what a page does not need is gone. The element has the plot's words for screen readers.
+/// Converts a drawing by gnuplot to an element of the page. Colours become the page's variables
+/// (--ink, --grid, --s0 …), each mark becomes a group with its series (class "m s3", data-series),
+/// and what a page does not need is removed. The element has the plot's text for screen readers.
 std::string tidy_svg(std::string_view drawing, const Plot& plot);
 
-/// The shapes that the drawings refer to, once for the whole page.
+/// The shapes that the drawings refer to, needed once per page.
 std::string shape_definitions(std::string_view drawing);
 
 }  // namespace strata::cli
