@@ -29,8 +29,8 @@ More about a command: strata COMMAND --help)";
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
-/// A file or pipe of ours must not take the number of a standard stream that is closed. What then
-/// has it fails as before: it cannot be read where one reads, nor written where one writes.
+/// Keeps our own files and pipes off the number of a closed standard stream. Reading or writing
+/// that stream still fails, as before.
 void keep_standard_numbers() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
@@ -38,9 +38,9 @@ void keep_standard_numbers() {
   }
 }
 
-/// A write to a pipe that nobody reads, or beyond `ulimit -f`, fails like any other: what was
-/// measured is kept, and nothing temporary is left. A handler and not "ignore", which the commands
-/// that we start would inherit.
+/// Makes writes to a closed pipe, or beyond `ulimit -f`, fail like others, so that results are kept
+/// and temporary files removed. Uses a handler, because the commands we start would inherit
+/// "ignore".
 void let_writes_fail() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) {
     struct sigaction action {};
@@ -51,7 +51,8 @@ void let_writes_fail() {
   }
 }
 
-/// Whoever reads no more, as `head` does, wants no sentence; but one who ignores the signal does.
+/// A reader that closes the pipe, such as `head`, needs no error message, unless SIGPIPE is
+/// ignored.
 void end_if_nobody_reads_output() {
   struct sigaction action {};
   ::sigaction(SIGPIPE, nullptr, &action);
@@ -62,7 +63,7 @@ void end_if_nobody_reads_output() {
   std::raise(SIGPIPE);
 }
 
-/// The usage line, since not all that a command takes is an option of the parser.
+/// Writes the usage line, because the parser does not know everything that a command takes.
 class HelpFormatter final : public CLI::Formatter {
  public:
   explicit HelpFormatter(const Commands& commands) : commands_(commands) { column_width(28); }
@@ -79,7 +80,8 @@ class HelpFormatter final : public CLI::Formatter {
   const Commands& commands_;
 };
 
-/// \errors  UsageError for what the parser left over: it stops at nothing, so that we can say it.
+/// \errors  UsageError for words that the parser left over; it accepts any, so that the message is
+///          ours.
 void refuse_leftovers(const Command& command) {
   const CLI::App& parser = command.parser();
   std::vector<std::string> rest = parser.remaining();
@@ -98,10 +100,10 @@ void refuse_leftovers(const Command& command) {
 }
 
 int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
-  // The parser wants its words last first.
+  // The parser takes words in reverse order.
   std::vector<std::string> reversed(line.options.rbegin(), line.options.rend());
   app.parse(std::move(reversed));
-  // What stands before the command's name, or all words if none is a command's.
+  // Words before the command's name, or all words if none is a command.
   const std::vector<std::string> rest = app.remaining();
   for (const auto& command : commands) {
     if (!rest.empty() || !app.got_subcommand(&command->parser())) continue;
@@ -123,7 +125,7 @@ int dispatch(CLI::App& app, const Commands& commands, const CommandLine& line) {
                   is_option ? "options come after a command" : "the commands are", known));
 }
 
-/// "strata compare", or "strata" while no command is known.
+/// "strata compare", or "strata" if no command is known yet.
 std::string usage_name(const CLI::App& app) {
   for (const CLI::App* chosen : app.get_subcommands()) return "strata " + chosen->get_name();
   return "strata";
@@ -136,7 +138,7 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
   return status;
 }
 
-/// Output counts as printed only once it was written.
+/// Fails unless all output was really written.
 int with_output_written(const CLI::App& app, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   end_if_nobody_reads_output();

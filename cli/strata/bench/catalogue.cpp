@@ -15,7 +15,7 @@
 namespace strata::cli {
 namespace {
 
-/// \errors  UsageError for a name that stands for nothing, with all that do.
+/// \errors  UsageError for an unknown name, with all known ones.
 void refuse_unknown(const std::string& name, const Catalogue& catalogue) {
   std::vector<std::string> known = known_contenders();
   bool is_known = std::find(known.begin(), known.end(), name) != known.end();

@@ -18,10 +18,11 @@ namespace {
 
 using cell::Phase;
 
-/// A cell that rests or is about to is not kept waiting.
+/// The sampling interval while the cell rests or is about to, so that it need not wait.
 constexpr double kSoonS = 0.001;
 constexpr double kFirstIntervalS = 0.004;
-/// As many points as a plot can show; then every other goes and the interval doubles.
+/// As many points as a plot can show. Beyond that, every other point is dropped and the interval
+/// doubles.
 constexpr std::size_t kMostPoints = 256;
 constexpr double kPointsAfter = 40;
 
@@ -35,13 +36,13 @@ std::string read_proc(int process, const char* file) {
   return got > 0 ? std::string(buffer, static_cast<std::size_t>(got)) : std::string();
 }
 
-/// The number that is the n-th word, from 0.
+/// The n-th word, from 0, as a number.
 std::uint64_t number_at(std::string_view text, int n) {
   for (; n > 0; --n) take_word(text);
   return parse_number<std::uint64_t>(take_word(text)).value_or(0);
 }
 
-/// "Pss:   123 kB" of a file of such lines, in bytes.
+/// The value of a line "Pss:   123 kB", in bytes.
 std::uint64_t kilobytes_of(std::string_view text, std::string_view key) {
   text.remove_prefix(std::min(text.find(key), text.size()));
   text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
@@ -70,7 +71,8 @@ CellWatch::~CellWatch() {
 }
 
 double CellWatch::look() {
-  // acquire: with the release in Cell::rest(), the process number and all it did before are there
+  // acquire: with the release in Cell::rest(), the process number and the cell's earlier work are
+  // visible
   const Phase phase = board_->phase.load(std::memory_order_acquire);
   const bool is_seen = board_->seen.load(std::memory_order_relaxed) == phase;
   TimelinePoint point;
@@ -129,18 +131,18 @@ double CellWatch::look_after() {
 }
 
 void CellWatch::let_go_on(Phase phase) noexcept {
-  // release: what was read of the process was read before it goes on
+  // release: the process was sampled before it goes on
   board_->seen.store(phase, std::memory_order_release);
 }
 
 bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   const int process = board_->process.load(std::memory_order_relaxed);  // after the acquire above
   point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
-  // A thread may tell of an end before another tells of the beginning: less than nothing lives.
+  // A thread may report a free before another reports the allocation, so the sum may be negative.
   const std::uint64_t live = board_->live_bytes.load(std::memory_order_relaxed);
   if (static_cast<std::int64_t>(live) > 0) point.live_bytes = live;
   std::string stat = read_proc(process, "stat");
-  std::size_t name_end = stat.rfind(')');  // a name may hold anything
+  std::size_t name_end = stat.rfind(')');  // the name may contain anything
   if (name_end == std::string::npos) return false;
   std::string_view fields = std::string_view(stat).substr(name_end + 2);
   // After the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
@@ -151,7 +153,7 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
     point.rss_bytes = without_tables(kilobytes_of(rollup, "Rss:"));
     point.pss_bytes = without_tables(kilobytes_of(rollup, "Pss:"));
     if (point.rss_bytes > 0) return true;
-    point.pss_bytes.reset();  // a kernel without it
+    point.pss_bytes.reset();  // the kernel does not provide it
   }
   std::string statm = read_proc(process, "statm");
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -5,7 +5,7 @@
 namespace strata::cli {
 namespace {
 
-/// What one contender's runs have given so far.
+/// The results of a contender's runs so far.
 struct Tally {
   std::vector<ProcessResult> runs;
   std::string failure;
@@ -23,11 +23,11 @@ ProcessPlan process_plan(const ComparisonPlan& plan, const Contender& contender,
   return process;
 }
 
-/// Why a run does not count; empty if it does.
+/// Why a run is discarded; empty if it counts.
 std::string failure_of(const ProcessResult& result, const Contender& contender,
                        const OutputCapture& output, double timeout_s) {
   if (!result.succeeded()) return describe_end(result, timeout_s);
-  // A program of another word size among those that the command starts: it ran on its own malloc.
+  // The command started a program of another word size, which ran on its own malloc.
   if (was_not_preloaded(contender, output.head())) {
     return "the dynamic linker could not preload it into a program that the command starts";
   }

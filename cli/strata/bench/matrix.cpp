@@ -19,12 +19,12 @@ nlohmann::ordered_json value_of(const cell::Option& option, const std::string& t
   return text;
 }
 
-/// \errors  UsageError with the sentence, if there is one.
+/// \errors  UsageError with the sentence, unless it is empty.
 void refuse(const std::string& why) {
   if (!why.empty()) throw UsageError(why);
 }
 
-/// \errors  UsageError if one value stands twice: its two cells would be the same.
+/// \errors  UsageError if a value is repeated, which would give two equal cells.
 void refuse_repeats(const std::string& option, const std::vector<nlohmann::ordered_json>& values) {
   std::set<std::string> seen;
   for (const nlohmann::ordered_json& value : values) {
@@ -35,7 +35,7 @@ void refuse_repeats(const std::string& option, const std::vector<nlohmann::order
   }
 }
 
-/// All values that each option of the scenario takes.
+/// The values of each option of the scenario.
 SweptOptions dimensions_of(const cell::Scenario& scenario, const std::vector<int>& threads,
                            const SweptOptions& options) {
   SweptOptions dimensions;
@@ -61,7 +61,7 @@ SweptOptions dimensions_of(const cell::Scenario& scenario, const std::vector<int
   return dimensions;
 }
 
-/// Each cell once with every value of the dimension.
+/// Combines each cell with every value of the dimension.
 std::vector<BenchCell> swept(const std::vector<BenchCell>& cells, const std::string& name,
                              const std::vector<std::string>& values) {
   std::vector<BenchCell> all;

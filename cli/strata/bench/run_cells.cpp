@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kLongestFindings = 16 << 20;
 
-/// What one contender's runs of one cell have given so far: a row that is not finished.
+/// The results of a contender's runs of one cell so far: an unfinished row.
 struct CellTally {
   Row row;
   std::size_t runs = 0;
@@ -26,7 +26,7 @@ struct CellTally {
 
   bool is_out() const { return !row.reason.empty() || !unfit.empty(); }
 
-  /// One value for each run: of two of the same name the first counts.
+  /// Adds a run's value; if two have the same name, the first counts.
   void add(const std::string& metric, double value) {
     for (auto& [name, series] : row.values) {
       if (name != metric) continue;
@@ -44,7 +44,7 @@ struct CellTally {
   }
 };
 
-/// One process, run.
+/// A finished process of a cell.
 struct CellRun {
   ProcessResult result;
   cell::CellFindings findings;
@@ -75,7 +75,7 @@ CellRun run_cell(const BenchPlan& plan, const BenchCell& cell, const Contender& 
   return run;
 }
 
-/// Why a run does not count; empty if it does.
+/// Why a run is discarded; empty if it counts.
 std::string failure_of(const CellRun& run, const Contender& contender, const OutputCapture& output,
                        double timeout_s) {
   const cell::CellFindings& findings = run.findings;
@@ -92,7 +92,7 @@ std::string failure_of(const CellRun& run, const Contender& contender, const Out
   return {};
 }
 
-/// What the cell said, what its histograms say, and what was seen from outside.
+/// Adds the metrics of the cell, of its histograms, and of the samples from outside.
 void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   for (const auto& [name, value] : run.findings.metrics) tally.add(name, value);
   for (const cell::CellFindings::Latency& told : run.findings.latencies) {
@@ -111,7 +111,7 @@ void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   const TimelinePoint* after = watch.after();
   auto add_point = [&](const char* name, const TimelinePoint* point) {
     if (point == nullptr) return;
-    peak = std::max(peak, point->rss_bytes);  // the kernel's lags behind by pages of each processor
+    peak = std::max(peak, point->rss_bytes);  // the kernel's peak lags by some pages per processor
     tally.add(fmt::format("{}_rss_bytes", name), static_cast<double>(point->rss_bytes));
     if (point->pss_bytes) {
       tally.add(fmt::format("{}_pss_bytes", name), static_cast<double>(*point->pss_bytes));
@@ -168,7 +168,7 @@ Row finished_row(const BenchPlan& plan, const BenchCell& cell, const Contender& 
   return row;
 }
 
-/// The results of a cell's contenders, and notes on those that were left out.
+/// Adds the rows of a cell's contenders, and notes on those left out.
 void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<CellTally>& tallies,
                  const std::vector<const Contender*>& contenders, BenchOutcome& outcome) {
   std::vector<Row> rows;

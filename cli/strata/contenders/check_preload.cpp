@@ -12,8 +12,8 @@
 namespace strata::cli {
 namespace {
 
-/// What the dynamic linker says when asked to list, not run, a program with the library in
-/// front; empty if it takes it.
+/// The dynamic linker's error when asked to list, not run, a program with the library preloaded;
+/// empty if it accepts the library.
 std::string linker_refusal(const std::string& library) {
   Environment environment = Environment::inherited();
   environment.set("LD_PRELOAD", library);
@@ -27,7 +27,7 @@ std::string linker_refusal(const std::string& library) {
     at += kRefusal.size();
     return text.substr(at, text.find("): ignored", at) - at);
   }
-  // "	libx.so.1 => not found": the library is there, but not what it stands on.
+  // "       libx.so.1 => not found": a dependency of the library is missing.
   std::size_t missing = text.find(" => not found");
   if (missing != std::string::npos) {
     std::size_t line = text.rfind('\n', missing);
@@ -56,7 +56,7 @@ void check_preload(const Contender& contender) {
   if (!elf.is_for_this_machine()) {
     refuse("is built for another kind of processor; give a library for this machine");
   }
-  // The C library itself can be started too, so an interpreter alone says nothing.
+  // The C library can also be started, so an interpreter alone proves nothing.
   if (!elf.is_shared_object() || (elf.has_interpreter() && elf.soname().empty())) {
     refuse("is a program, not a shared library; give the .so");
   }

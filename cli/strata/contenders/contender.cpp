@@ -20,7 +20,7 @@ bool is_name(std::string_view text) {
   });
 }
 
-/// Absolute, because the command may change its folder before it starts others.
+/// Makes a path absolute, because the command may change its folder before it starts others.
 std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }

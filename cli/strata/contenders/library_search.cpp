@@ -59,8 +59,8 @@ std::string find_library(std::string_view name, const std::vector<std::string>& 
       bool is_it =
           file.starts_with(name) && (file.size() == name.size() || file[name.size()] == '.');
       if (!is_it || entry.is_directory(ignored)) continue;
-      // By numbers, as people read versions: .so.10 is newer than .so.9. Debuggers' scripts and
-      // archives of the same beginning ("libx.so.2-gdb.py") carry other characters.
+      // Compares versions by number: .so.10 is newer than .so.9. Skips debugger scripts and
+      // archives with the same prefix ("libx.so.2-gdb.py"), whose names contain other characters.
       bool is_version = file.find_first_not_of("0123456789.", name.size()) == std::string::npos;
       if (is_version && (newest.empty() || ::strverscmp(file.c_str(), newest.c_str()) > 0)) {
         newest = file;

@@ -12,7 +12,7 @@ constexpr Peer kPeers[] = {
      {"libtcmalloc_minimal.so", "libtcmalloc.so"},
      "libtcmalloc-minimal4",
      "gperftools' thread caches"},
-    // The proxy is the one that replaces malloc; libtbbmalloc.so alone only offers another.
+    // The proxy replaces malloc; libtbbmalloc.so alone only offers its own functions.
     {"tbbmalloc", {"libtbbmalloc_proxy.so"}, "libtbbmalloc2", "Intel's scalable allocator"},
 };
 

@@ -15,7 +15,7 @@
 namespace strata::cli {
 namespace {
 
-/// What dpkg-query answers; empty on a machine without it.
+/// The answer of dpkg-query; empty on a machine without it.
 std::string ask_packages(std::vector<std::string> arguments) {
   try {
     std::string program = find_program("dpkg-query");
@@ -26,7 +26,7 @@ std::string ask_packages(std::vector<std::string> arguments) {
   }
 }
 
-/// "libjemalloc2:amd64: /usr/lib/…/libjemalloc.so.2" lines as {path: package}.
+/// Parses lines "libjemalloc2:amd64: /usr/lib/…/libjemalloc.so.2" into {path: package}.
 std::map<std::string, std::string> packages_of(const std::vector<std::string>& files) {
   std::map<std::string, std::string> packages;
   if (files.empty()) return packages;

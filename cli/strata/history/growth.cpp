@@ -16,12 +16,12 @@ std::optional<GrowthFinder::Step> GrowthFinder::find(const History& history, std
     const bool is_newer = newest.object != trace::kNoObject && newest.object > event.ended;
     if (is_newer && newest.bytes > history.ended().size_bytes) {
       step = count({event.ended, newest.object, newest.bytes, 1, false});
-      newest = {};  // it took the place of one
+      newest = {};  // it replaced one
     }
   }
   if (history.is_death()) {
     steps_.erase(event.ended);
-    // What is gone takes no other's place.
+    // An object that has ended replaces nothing.
     if (ended != kNoPlace) {
       Newest& newest = newest_of(history.ended().thread, ended);
       if (newest.object == event.ended) newest = {};

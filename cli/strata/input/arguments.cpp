@@ -78,7 +78,7 @@ double parse_share(std::string_view option, std::string_view text) {
 
 namespace {
 
-/// The first comma that is between no brackets. Those of "operator<<" and its like are none.
+/// The first comma outside brackets. The brackets in names like "operator<<" do not count.
 std::size_t comma_between_names(std::string_view text) {
   constexpr std::string_view kOperator = "operator";
   int depth = 0;

@@ -12,7 +12,7 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: results and profiles have some 100 MiB at the most; a device may have no end.
+// Chosen: results and profiles have at most some 100 MiB; a device may be endless.
 constexpr std::size_t kMostFileBytes = std::size_t{256} << 20;
 
 }  // namespace

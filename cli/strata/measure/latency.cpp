@@ -10,7 +10,7 @@ namespace {
 
 double ns(std::uint64_t ps) { return static_cast<double>(ps) / 1000; }
 
-/// The clock resolves no more than a picosecond.
+/// Rounds to a picosecond, the clock's limit.
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// The value of the first line "key<spaces>separator value" of a file; quotes are taken off.
+/// The value of the first line "key<spaces>separator value" of a file, without quotes.
 std::string value_of(const char* path, std::string_view key, char separator) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {

@@ -10,15 +10,15 @@
 namespace strata::cli {
 namespace {
 
-/// What the end of a name tells; the first that fits counts.
+/// What a name's suffix means; the first match counts.
 struct Ending {
   std::string_view suffix;
   Quantity quantity;
-  double scale;  ///< base units
+  double scale;  ///< base units per unit
   Better better;
-  double parts;                ///< of a unit that a file tells; 0: all
-  std::string_view in_column;  ///< what stands for the suffix, in the head of a column…
-  std::string_view in_words;   ///< …and in words
+  double parts;                ///< parts of a unit in files; 0: unrounded
+  std::string_view in_column;  ///< replaces the suffix in a column heading…
+  std::string_view in_words;   ///< …and in sentences
 };
 constexpr Ending kEndings[] = {
     {"ns_per_op", Quantity::kSeconds, 1e-9, Better::kLess, 0, "time/op", "time per operation"},
@@ -30,10 +30,10 @@ constexpr Ending kEndings[] = {
     {"", Quantity::kCount, 1, Better::kLess, 0, "", ""},
 };
 
-/// Names that mean more than they say.
+/// Metrics with more properties than their name tells.
 struct Known {
   std::string_view name;
-  std::string_view spoken;  ///< empty: as the name says
+  std::string_view spoken;  ///< empty: derived from the name
   bool is_amount = false;   ///< of work
 };
 constexpr Known kKnown[] = {
@@ -114,7 +114,7 @@ std::string spoken_name(std::string_view metric) {
 Unit column_unit(std::string_view metric, double largest) {
   const Ending& ending = ending_of(metric);
   bool is_amount = better(metric) == Better::kNeither && ending.quantity == Quantity::kCount;
-  if (is_amount) return Unit::whole();  // so that what was sent and what was lost can be added
+  if (is_amount) return Unit::whole();  // so that numbers sent and lost can be added up
   return Unit::of_column(ending.quantity, largest, ending.scale);
 }
 

@@ -40,7 +40,7 @@ void ResultOutputs::publish(const Results& results, const std::function<void(std
     }
   };
   bool takes_stdout = false;
-  for (bool is_last : {false, true}) {  // standard output may be a pipe that was closed
+  for (bool is_last : {false, true}) {  // standard output last: it may be a closed pipe
     for (WholeFile* file : {json_.get(), csv_.get()}) {
       if (file == nullptr || file->is_standard_output() != is_last) continue;
       takes_stdout |= is_last;
@@ -54,7 +54,7 @@ void ResultOutputs::publish(const Results& results, const std::function<void(std
     try {
       show(takes_stdout ? stderr : stdout);
     } catch (const std::system_error&) {
-      if (!takes_stdout) throw;  // else as say() has it
+      if (!takes_stdout) throw;  // otherwise ignored, as in say()
     }
   });
   if (first != nullptr) std::rethrow_exception(first);

@@ -47,7 +47,7 @@ Json point_json(const TimelinePoint& point) {
   return json;
 }
 
-/// What only some commands measure.
+/// Adds what only some commands measure.
 void add_details(Json& json, const Row& row) {
   for (const auto& [name, values] : row.values) {
     for (double value : values) json["values"][name].push_back(json_number(name, value));
@@ -58,8 +58,8 @@ void add_details(Json& json, const Row& row) {
   if (row.failed_allocations) json["failed_allocations"] = *row.failed_allocations;
 }
 
-/// Below this depth a value stands in one line: the five numbers of a summary, the hundreds of
-/// buckets of a histogram.
+/// Deeper values are written in one line: the five numbers of a summary, the hundreds of buckets of
+/// a histogram.
 constexpr int kIndentedDepth = 4;
 
 void dump(const Json& json, int depth, std::string& text) {

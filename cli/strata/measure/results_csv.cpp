@@ -6,7 +6,7 @@
 namespace strata::cli {
 namespace {
 
-/// A line of the table: texts and numbers side by side.
+/// A CSV line of texts and numbers.
 class Line {
  public:
   void add(std::string_view text) {
@@ -28,7 +28,7 @@ class Line {
   bool has_fields_ = false;
 };
 
-/// Which columns there are; those of the details only if a row has any.
+/// The columns of the table; those of details only if a row has any.
 struct Columns {
   explicit Columns(const std::vector<Row>& rows) {
     for (const Row& row : rows) {
@@ -40,7 +40,7 @@ struct Columns {
     }
   }
   bool has_details = false;
-  std::vector<std::string> params;  ///< names that any row has, in the order of the rows
+  std::vector<std::string> params;  ///< of all rows, in the order of the rows
   std::vector<std::string> metrics;
   std::vector<std::string> ratios;
   std::vector<std::string> latencies;

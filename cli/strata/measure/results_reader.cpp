@@ -11,14 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Those of a measurement have six. The library copies and writes values by recursion.
+// Results have a depth of six. The library copies and writes values recursively.
 constexpr int kDeepest = 100;
-/// Sums, products and ratios of such numbers are finite still. What is less than the least is 0.
+/// Sums, products and ratios of such numbers are still finite. Smaller numbers become 0.
 constexpr double kLeast = 1e-30;
 constexpr double kLargest = 1e30;
 
-/// A value of the file together with where it stands, so that whatever is wrong with it can be
-/// said.
+/// A value of the file and its position, for error messages.
 class Field {
  public:
   Field(const std::string& file, const Json& json, std::string path)
@@ -65,7 +64,7 @@ class Field {
     return field.json_;
   }
 
-  /// Calls back with every entry of the object, its name first; no such object is one without.
+  /// Calls use(name, entry) for every entry of the object; a missing object has no entries.
   template <typename Use>
   void each_entry(const char* name, Use&& use) const {
     if (!has(name)) return;
@@ -105,7 +104,7 @@ Latency read_latency(const Field& field) {
   if (field.text("unit") != "ns") field.at("unit").refuse("is not ns");
   latency.timer_cost_ns = field.number("timer_cost_ns");
   latency.max_ns = field.number("max");
-  field.object("percentiles");  // the buckets give them
+  field.object("percentiles");  // recomputed from the buckets
   double before = 0;
   field.at("buckets").each_item([&](const Field& bucket) {
     std::vector<double> numbers;
@@ -186,7 +185,7 @@ Row read_row(const Field& field) {
   return row;
 }
 
-/// Of valid JSON.
+/// The depth of valid JSON.
 int levels_of(std::string_view text) {
   int level = 0;
   int deepest = 0;

@@ -6,13 +6,13 @@
 namespace strata::cli {
 namespace {
 
-constexpr double kOutside = 0.025;  // at most, on each side of a 95% interval
+constexpr double kOutside = 0.025;  // the largest share on each side of a 95% interval
 
-/// How many samples to leave out on each side: so few that at most `kOutside` of all measurements
-/// have fewer on one side of the true median. Nothing if none can be few enough.
+/// The number of samples to leave out on each side, so that at most `kOutside` of all measurements
+/// have fewer on one side of the true median. Nothing if no number satisfies this.
 std::optional<std::size_t> left_out(std::size_t n) {
-  // Of the chance that k of n samples are below the median; that of none among thousands is less
-  // than a double can hold.
+  // Logarithm of the probability that k of n samples lie below the median; for thousands of samples
+  // a double cannot hold the probability that none does.
   double logarithm = static_cast<double>(n) * std::log(0.5);
   double at_most = std::exp(logarithm);
   if (at_most > kOutside) return std::nullopt;

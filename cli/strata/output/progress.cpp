@@ -7,10 +7,10 @@
 namespace strata::cli {
 namespace {
 
-/// Runs of milliseconds must not fill a log with news of themselves.
+/// Keeps millisecond runs from filling a log.
 constexpr std::chrono::seconds kBetweenMilestones{1};
 
-/// Of a terminal that does not say.
+/// For a terminal of unknown width.
 constexpr std::size_t kUsualColumns = 80;
 
 }  // namespace

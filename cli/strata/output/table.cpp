@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kGap = 2;
 /// A name and a number.
 constexpr std::size_t kFewestColumns = 2;
-/// Of a remark beside its row; with less room it stands below.
+/// Minimum width of a remark beside its row; with less room it goes below.
 constexpr std::size_t kNarrowestRemark = 30;
 constexpr std::size_t kIndent = 4;
 

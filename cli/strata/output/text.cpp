@@ -8,7 +8,7 @@
 namespace strata::cli {
 namespace {
 
-/// Of a byte of UTF-8: no character begins with it.
+/// Whether a byte continues a UTF-8 character.
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 /// For the shell.
@@ -42,7 +42,7 @@ std::string printable(const std::string& text) {
   };
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    // U+0080 to U+009F: some terminals take them as others do ESC and a letter.
+    // U+0080 to U+009F: some terminals treat them like ESC sequences.
     const bool is_c1 = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) <= 0x9f;
     const bool is_control = is_c1 || byte(i) < 0x20 || byte(i) == 0x7f;
     if (is_c1) ++i;

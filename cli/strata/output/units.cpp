@@ -16,12 +16,12 @@ constexpr double kNever = INFINITY;
 struct UnitRow {
   Quantity quantity;
   const char* name;
-  const char* plain;  ///< the name in a table for terminals: the page has "µs"
+  const char* plain;  ///< the name in terminal tables; the page has "µs"
   double size;
-  double from;  ///< a column takes it when its largest value is no smaller
+  double from;  ///< the smallest maximum for which a column uses the unit
 };
 
-/// Of each quantity from the largest down; the last is for everything smaller.
+/// The units of each quantity, largest first; the last one is for all smaller values.
 constexpr UnitRow kUnits[] = {
     {Quantity::kSeconds, "s", "s", 1, 1},
     {Quantity::kSeconds, "ms", "ms", 1e-3, 1e-3},
@@ -43,7 +43,7 @@ constexpr UnitRow kUnits[] = {
     {Quantity::kRatio, "×", "×", 1, 0},
 };
 
-/// A blank at which no line ends: a number stays with its unit.
+/// A no-break space, which keeps a number and its unit on one line.
 constexpr const char* kNoBreak = "\u00a0";
 
 /// The first unit that fits, else the smallest.
@@ -58,7 +58,7 @@ const UnitRow& choose(Quantity quantity, Fits fits) {
   return *last;
 }
 
-/// Decimals for a column whose largest value is so many of the unit: about four digits.
+/// The decimals of a column whose largest value is this many units: about four digits in all.
 int decimals_for(const UnitRow& unit, double largest) {
   if (unit.quantity == Quantity::kBytes) {
     if (unit.size == kMiB) return largest >= 10 ? 1 : 2;

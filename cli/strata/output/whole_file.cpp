@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBufferBytes = 64 * 1024;
-constexpr int kMostLinks = 40;  ///< as many as the kernel follows
+constexpr int kMostLinks = 40;  ///< the kernel's limit
 
-/// A terminal and /dev/null take from many.
+/// Terminals and /dev/null can be shared.
 bool is_what_standard_output_is(const struct stat& status) {
   struct stat output {};
   return ::fstat(STDOUT_FILENO, &output) == 0 && !S_ISCHR(output.st_mode) &&
@@ -31,12 +31,12 @@ bool is_what_standard_output_is(const struct stat& status) {
 }  // namespace
 
 fs::path behind_links(const std::string& name) {
-  std::error_code ignored;  // a working folder that is gone
+  std::error_code ignored;  // e.g. the working folder was removed
   fs::path path = fs::absolute(name, ignored);
   for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i) {
     path = path.parent_path() / fs::read_symlink(path, ignored);
   }
-  std::error_code error;  // a folder that we may not look into
+  std::error_code error;  // e.g. no permission to read the folder
   const fs::path folder = fs::weakly_canonical(path.parent_path(), error);
   return (error ? path.parent_path() : folder) / path.filename();
 }
@@ -149,7 +149,7 @@ void WholeFile::commit() {
   if (target_.empty()) return;
   struct stat earlier {};
   has_replaced_ = ::stat(target_.c_str(), &earlier) == 0 && earlier.st_size > 0;
-  // What took an hour to make is kept beside.
+  // Keep the temporary file: its contents may have taken an hour.
   const std::string made = std::exchange(beside_, {});
   check(::rename(made.c_str(), target_.c_str()),
         fmt::format("could not put '{}' in the place of '{}'", made, path_));

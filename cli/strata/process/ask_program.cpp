@@ -6,7 +6,7 @@
 namespace strata::cli {
 namespace {
 
-/// Such programs take milliseconds; a file system that hangs is the only way to be this late.
+/// Such programs take milliseconds; only a hung file system makes one this late.
 constexpr double kTimeoutSeconds = 30;
 
 }  // namespace

@@ -8,14 +8,14 @@
 #include <cstring>
 #include <filesystem>
 
-/// This program's own header; the linker makes the symbol.
+/// This program's own header; the linker defines the symbol.
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 namespace strata::cli {
 namespace {
 
-/// Calls the function with the data of each section of a type, and with the number of the section
-/// that its names are in.
+/// Calls the function with the data of each section of a type, and with the number of its string
+/// section.
 template <typename Function>
 void for_each_section(Elf* elf, GElf_Word type, Function&& function) {
   for (Elf_Scn* section = ::elf_nextscn(elf, nullptr); section != nullptr;
@@ -35,13 +35,13 @@ std::string_view text_at(Elf* elf, GElf_Word section, std::size_t offset) {
 
 ElfFile::ElfFile(const std::string& path) {
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return;  // to open a pipe could wait
+  if (!std::filesystem::is_regular_file(path, ignored)) return;  // opening a pipe could block
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
   is_readable_ = true;
-  ::elf_version(EV_CURRENT);  // libelf does nothing before it
+  ::elf_version(EV_CURRENT);  // required before any use of libelf
   elf_.reset(::elf_begin(fd, ELF_C_READ_MMAP, nullptr));
-  ::elf_cntl(elf_.get(), ELF_C_FDREAD);  // and needs the descriptor no more after this
+  ::elf_cntl(elf_.get(), ELF_C_FDREAD);  // from here on libelf does not need the descriptor
   ::close(fd);
   read_headers();
   if (is_for_this_machine_) read_dynamic_section();

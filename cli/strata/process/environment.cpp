@@ -14,11 +14,11 @@ namespace strata::cli {
 namespace {
 
 constexpr const char* kPreload = "LD_PRELOAD";
-constexpr std::string_view kSeparators = " :";  // the dynamic linker takes both
+constexpr std::string_view kSeparators = " :";  // the dynamic linker accepts both
 
-/// The file that an inherited entry of LD_PRELOAD means. Names without a slash and $LIB and the
-/// like are for the dynamic linker to resolve, which has preloaded the entry into us, too.
-/// \returns  Empty if it found no such file; then it has told so.
+/// Resolves an inherited entry of LD_PRELOAD. Only the dynamic linker can resolve names without a
+/// slash, $LIB and the like; it has preloaded the entry into this process, too.
+/// \returns  Empty if it found no such file; it has then reported that.
 std::string preloaded_file(const std::string& entry) {
   const bool is_path = entry.find('/') != std::string::npos && entry.find('$') == std::string::npos;
   if (is_path) return entry;
@@ -39,7 +39,7 @@ Environment Environment::inherited() {
     std::string_view text(*entry);
     std::size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    // As getenv has it, the first of two equal names counts.
+    // Like getenv, keep the first of two equal names.
     environment.variables_.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;

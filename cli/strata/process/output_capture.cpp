@@ -22,13 +22,13 @@ std::string read_range(int fd, std::size_t offset, std::size_t bytes) {
 }  // namespace
 
 OutputCapture::OutputCapture() {
-  const SignalWatch held;  // while the file has a name
+  const SignalWatch held;  // blocks signals while the file has a name
   std::string path = temporary_name("strata-output");
-  // Appending, because the two streams of the command share the file and must not overwrite.
+  // O_APPEND, because the command's two streams share the file and must not overwrite each other.
   fd_ = ::mkostemp(path.data(), O_APPEND | O_CLOEXEC);
   if (fd_ < 0) refuse_temporary("file", path);
   ::unlink(path.c_str());
-  // On a full disk the command would fail, and could not say why.
+  // On a full disk the command would fail without being able to say why.
   if (::write(fd_, "", 1) != 1) {
     const int error = errno;
     ::close(fd_);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kNotFound = 127;
 constexpr int kNotExecutable = 126;
-/// The kernel follows this many interpreters of interpreters.
+/// The kernel's limit of nested interpreters.
 constexpr int kMostInterpreters = 5;
 
 bool is_directory(const std::string& path) {
@@ -45,7 +45,7 @@ std::string script_interpreter(const std::string& path) {
   return std::string(text.substr(0, text.find_first_of(" \t")));
 }
 
-/// The binary that runs in the end.
+/// The binary that finally runs.
 std::string final_program(std::string program) {
   for (int i = 0; i < kMostInterpreters; ++i) {
     std::string interpreter = script_interpreter(program);
@@ -55,8 +55,8 @@ std::string final_program(std::string program) {
   return program;
 }
 
-/// \errors  UsageError if it is a script whose interpreter is not there: the kernel would say that
-///          the script is not.
+/// \errors  UsageError if it is a script whose interpreter is missing: the kernel would report the
+///          script as missing.
 std::string with_interpreter(std::string program) {
   const std::string missing = final_program(program);
   if (missing == program || exists(missing)) return program;
@@ -129,7 +129,7 @@ std::string why_not_preloadable(const std::string& program) {
     }
   }
   const bool has_capabilities = ::getxattr(binary.c_str(), "security.capability", nullptr, 0) > 0;
-  if (has_capabilities && ::getuid() != 0) {  // root gains nothing by them
+  if (has_capabilities && ::getuid() != 0) {  // root gains nothing from them
     return "has file capabilities, so the dynamic linker ignores preloaded libraries";
   }
   return {};
@@ -156,7 +156,7 @@ std::string linked_library(const std::string& program) {
   const std::string linker = ElfFile(binary).interpreter();
   const std::string name = linked_allocator(binary);
   if (linker.empty() || name.empty()) return {};
-  // As ldd has it: "libx.so.1 => /path/libx.so.1 (0x7f…)".
+  // ldd prints "libx.so.1 => /path/libx.so.1 (0x7f…)".
   const std::string list =
       ask_program(linker, {linker, "--list", binary}, Environment::inherited());
   const std::size_t start = list.find(name + " => /");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPassedOn[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH};
 
-/// Holds the signals back that are to be passed on, and the end of the child.
+/// Blocks the signals to forward, and SIGCHLD.
 class HeldSignals {
  public:
   explicit HeldSignals(int another) {
@@ -21,7 +21,7 @@ class HeldSignals {
     for (int signal : kPassedOn) ::sigaddset(&held_, signal);
     if (another != 0) ::sigaddset(&held_, another);
     ::sigaddset(&held_, SIGCHLD);
-    // An inherited "ignore" would make the kernel reap the child before we can.
+    // An inherited "ignore" would let the kernel reap the child before us.
     struct sigaction plain {};
     plain.sa_handler = SIG_DFL;
     ::sigaction(SIGCHLD, &plain, &original_child_action_);
@@ -31,7 +31,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  /// System calls only: the child calls it, too.
+  /// Async-signal-safe: the child calls it, too.
   void restore() const {
     ::sigaction(SIGCHLD, &original_child_action_, nullptr);
     ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
@@ -75,8 +75,8 @@ BesideResult run_beside(const ProcessPlan& plan,
   while (::waitpid(child, &status, WNOHANG) != child) {
     siginfo_t info{};
     signals.wait(info);
-    // What the terminal sends, it sends to all of its foreground; and SIGCHLD as a rule comes from
-    // the kernel.
+    // The terminal sends its signals to the whole foreground group; SIGCHLD usually comes from the
+    // kernel.
     if (info.si_code <= 0) ::kill(child, info.si_signo);
   }
   BesideResult result{end_of(status), child};

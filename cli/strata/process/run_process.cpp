@@ -24,7 +24,7 @@
 namespace strata::cli {
 namespace {
 
-/// How long a program that we end may tidy up before it is killed.
+/// The time between asking a program to end and killing it.
 constexpr double kGraceSeconds = 1.0;
 
 constexpr const char* kPerhapsByTheKernel =
@@ -53,7 +53,7 @@ unsigned long long mask_bits(const sigset_t& mask) {
   return bits;
 }
 
-/// A file descriptor of ours, closed with the object.
+/// Owns a file descriptor.
 class OwnFd {
  public:
   explicit OwnFd(int fd = -1) noexcept : fd_(fd) {}
@@ -70,8 +70,8 @@ class OwnFd {
   int fd_;
 };
 
-/// Writes the environment for strata-launch into a file that only this user can open: arguments
-/// can be read by everyone on the machine.
+/// Writes the environment for strata-launch to a file that only this user can open, because
+/// everyone on the machine can read arguments.
 void write_environment(const Environment& environment, int fd) {
   std::string text;
   for (const std::string& entry : environment.entries()) text.append(entry).push_back('\0');
@@ -82,7 +82,7 @@ void write_environment(const Environment& environment, int fd) {
   }
 }
 
-/// The words for strata-launch; launch.c says what they mean.
+/// The arguments of strata-launch; see launch.c.
 std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& mask, int outcome_fd,
                                       int environment_fd) {
   std::vector<std::string> words = {"strata-launch",
@@ -98,7 +98,7 @@ std::vector<std::string> launch_words(const ProcessPlan& plan, const sigset_t& m
 void replace_standard_input() {
   struct stat status {};
   bool is_file = ::fstat(STDIN_FILENO, &status) == 0 && S_ISREG(status.st_mode);
-  // Opening it again gives an offset of its own: every run reads from the start.
+  // Opening it again gives a separate offset, so every run reads from the start.
   int fd = is_file ? ::open("/proc/self/fd/0", O_RDONLY) : -1;
   if (fd < 0) fd = ::open("/dev/null", O_RDONLY);
   if (fd > STDIN_FILENO) {
@@ -107,7 +107,7 @@ void replace_standard_input() {
   }
 }
 
-/// Between fork and execve: system calls only.
+/// Runs between fork and execve: system calls only.
 [[noreturn]] void become_launcher(const ProcessPlan& plan, const char* launcher, char* const* words,
                                   int outcome_fd, int environment_fd) {
   char* const no_environment[] = {nullptr};
@@ -122,15 +122,15 @@ void replace_standard_input() {
   for (int fd : plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   ::execve(launcher, words, no_environment);
   strata_launch_outcome outcome{};
-  outcome.exec_error = errno;  // as a rule E2BIG, which the command would have met, too
+  outcome.exec_error = errno;  // usually E2BIG, which the command would have met, too
   [[maybe_unused]] auto written = ::write(outcome_fd, &outcome, sizeof outcome);
   ::_exit(127);
 }
 
-/// Waits for the launcher, which ends when the command has ended. All signals that can be are
-/// blocked in the launcher, so what is sent to the group reaches only the command.
-/// \param status  how the launcher ended, as waitpid gives it
-/// \returns  How we ended it, if we did. What is left of the group is ended in any case.
+/// Waits for the launcher, which ends when the command has ended. The launcher blocks all signals
+/// it can, so signals to the group reach only the command.
+/// \param status  the launcher's wait status
+/// \returns  How we ended it, if we did. The rest of the group is killed in any case.
 std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const ProcessPlan& plan,
                                                     SignalWatch& signals, int& status) {
   std::optional<ProcessResult::End> ended_by_us;
@@ -140,7 +140,7 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
   if (plan.watch) next_look_s = now_s();
   for (;;) {
     siginfo_t ended{};
-    // Left as a zombie, it keeps its number, which is that of the group.
+    // As a zombie it keeps its process ID, which is also the group's.
     const int waited =
         ::waitid(P_PID, static_cast<id_t>(launcher), &ended, WEXITED | WNOHANG | WNOWAIT);
     if (waited < 0 && errno != EINTR) throw_errno("waitid");
@@ -162,7 +162,7 @@ std::optional<ProcessResult::End> wait_for_launcher(pid_t launcher, const Proces
     if (!ended_by_us) ended_by_us = ProcessResult::End::kTimedOut;
     deadline_s = now_s() + kGraceSeconds;
   }
-  ::kill(-launcher, SIGKILL);  // descendants that outlived the command would disturb the next run
+  ::kill(-launcher, SIGKILL);  // surviving descendants would disturb the next run
   while (::waitpid(launcher, &status, 0) < 0 && errno == EINTR) {
   }
   return ended_by_us;
@@ -203,7 +203,7 @@ ProcessResult end_of(int status) {
 std::string helper_path(const std::string& name) {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
-  // Not X_OK: packages of libraries are installed without permission to execute them.
+  // Not X_OK: packages may install libraries without execute permission.
   if (::access(path.c_str(), F_OK) != 0) {
     throw std::runtime_error(fmt::format("this installation is incomplete: {} is missing", path));
   }
@@ -228,7 +228,8 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
     become_launcher(plan, launcher.c_str(), word_pointers.data(), tells.get(), environment.get());
   }
   tells.close();
-  ::setpgid(child, child);  // both sides do, so that it is done before either goes on
+  // parent and child both call it, so it has happened before either goes on
+  ::setpgid(child, child);
   int status = 0;
   std::optional<ProcessResult::End> ended_by_us = wait_for_launcher(child, plan, signals, status);
   strata_launch_outcome outcome{};
@@ -238,7 +239,7 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   if (is_unknown && !is_killed) {
     throw std::runtime_error(fmt::format("{} ended without saying how the command went", launcher));
   }
-  if (is_killed) outcome.status = status;  // as a rule all of its group ended so
+  if (is_killed) outcome.status = status;  // usually its whole group was killed
   ProcessResult result = result_of(outcome);
   result.lost_its_group = is_killed;
   if (ended_by_us) result.end = *ended_by_us;

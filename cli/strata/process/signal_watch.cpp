@@ -25,14 +25,14 @@ timespec to_timespec(double seconds) {
 }  // namespace
 
 SignalWatch::SignalWatch() {
-  // An inherited "ignore" would make the kernel reap children before we can ask what they used.
+  // An inherited "ignore" would let the kernel reap children before we read their usage.
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &plain, &original_child_action_);
   ::sigemptyset(&watched_);
   ::sigaddset(&watched_, SIGCHLD);
   for (int signal : kInterrupting) {
-    if (!is_ignored(signal)) ::sigaddset(&watched_, signal);  // nohup stays in force
+    if (!is_ignored(signal)) ::sigaddset(&watched_, signal);  // respects nohup
   }
   ::sigprocmask(SIG_BLOCK, &watched_, &original_mask_);
 }
@@ -45,7 +45,7 @@ SignalWatch::~SignalWatch() {
 SignalWatch::Event SignalWatch::wait(std::optional<double> seconds) {
   timespec limit = to_timespec(seconds.value_or(0));
   int signal = ::sigtimedwait(&watched_, nullptr, seconds ? &limit : nullptr);
-  // Interrupted by a signal that is not watched (a stop and continue): the caller looks again.
+  // Interrupted by an unwatched signal (stop and continue): the caller checks again.
   if (signal < 0) return errno == EAGAIN ? Event::kTimeout : Event::kChild;
   if (signal == SIGCHLD) return Event::kChild;
   interruption_ = signal;
@@ -62,18 +62,18 @@ int SignalWatch::interruption() {
 }
 
 void die_by_signal(int signal) {
-  ::prctl(PR_SET_DUMPABLE, 0);  // the core would be ours, not the command's
+  ::prctl(PR_SET_DUMPABLE, 0);  // a core file would be ours, not the command's
   ::signal(signal, SIG_DFL);
   sigset_t only;
   ::sigemptyset(&only);
   ::sigaddset(&only, signal);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
   ::raise(signal);
-  ::_exit(128 + signal);  // only for a signal that does not kill
+  ::_exit(128 + signal);  // if the signal did not kill us
 }
 
 std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);  // none for the real-time signals
+  const char* name = ::sigabbrev_np(signal);  // nullptr for real-time signals
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 

@@ -9,7 +9,8 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: a profile of a million stacks has some 100 MiB; a file made to fill the memory has more.
+// Chosen: a profile of a million stacks has some 100 MiB. The limit stops files made to fill
+// memory.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 }  // namespace

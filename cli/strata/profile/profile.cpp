@@ -18,7 +18,7 @@ class Reader {
  public:
   explicit Reader(std::string_view message) : message_(message) {}
 
-  /// Fields may stand in any order: first comes what others refer to.
+  /// Fields may have any order, so this reads first what others refer to.
   Profile read() {
     for_each(6, [&](const WireReader& in) { strings_.emplace_back(in.bytes()); });
     std::string default_kind;
@@ -37,7 +37,7 @@ class Reader {
     for_each(2, [&](const WireReader& in) { add_sample(in.bytes()); });
     profile_.default_kind = profile_.find_kind(default_kind);
     if (profile_.default_kind == Profile::kNone) {
-      profile_.default_kind = profile_.kinds.size() - 1;  // as pprof has it
+      profile_.default_kind = profile_.kinds.size() - 1;  // pprof's default
     }
     return std::move(profile_);
   }
@@ -134,7 +134,7 @@ class Reader {
       }
       if (in.field() == 3) read_label(in.bytes(), heap);
     }
-    // The heap that the sample is from becomes its outermost call, so that each view has it.
+    // Adds the sample's heap as its outermost call, so that every view shows it.
     if (heap) sample.locations.push_back(location_of_heap(*heap));
     if (sample.values.size() != profile_.kinds.size()) {
       throw DamagedProfile("a sample has more or fewer values than there are kinds");

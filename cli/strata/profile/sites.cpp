@@ -22,7 +22,7 @@ void add_samples(const Profile& profile, std::size_t kind, std::int64_t sign, Si
     if (value == 0) continue;
     const Line* innermost = nullptr;
     SiteSums* flat = nullptr;
-    std::unordered_set<const SiteSums*> counted;  // a recursive function counts once
+    std::unordered_set<const SiteSums*> counted;  // counts a recursive function once
     for (std::size_t location : sample.locations) {
       for (const Line& line : profile.locations[location].lines) {
         if (innermost == nullptr) innermost = &line;
@@ -33,7 +33,7 @@ void add_samples(const Profile& profile, std::size_t kind, std::int64_t sign, Si
         if (counted.insert(&site).second) site.cumulative += value;
       }
     }
-    if (flat == nullptr) {  // the library's for itself
+    if (flat == nullptr) {  // library code only: charge its own line
       const Line line = innermost == nullptr ? Line{"unknown caller", "", 0} : *innermost;
       flat = &sites[line.text()];
       flat->line = line;

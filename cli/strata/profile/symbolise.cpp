@@ -9,11 +9,10 @@
 namespace strata::cli {
 namespace {
 
-// The C library compiles a pattern by recursion. Those of real profiles have some hundred bytes.
+// The C library compiles patterns recursively. Real profiles have patterns of some hundred bytes.
 constexpr std::size_t kLongestPattern = 8192;
 
-/// A pattern that the whole of a text must match; one of a foreign dialect, or one that is absurdly
-/// long, matches nothing.
+/// A pattern that must match a whole text. Invalid or absurdly long patterns match nothing.
 class WholePattern {
  public:
   explicit WholePattern(const std::string& pattern)
@@ -35,9 +34,9 @@ class WholePattern {
   bool is_good_;
 };
 
-/// Takes the allocator's own frames out of every sample: the innermost, up to the first that is not
-/// its own. Further out a name of its own is a template in the program, which calls code of the
-/// program back.
+/// Removes the allocator's own frames from every sample: the innermost ones, up to the first
+/// foreign frame. A name of its own further out is a template in the program that calls the
+/// program's code.
 void drop_own_frames(Profile& profile) {
   if (profile.drop_frames.empty()) return;
   const WholePattern own(profile.drop_frames);
@@ -47,7 +46,7 @@ void drop_own_frames(Profile& profile) {
     if (is_new) entry->second = own.matches(line.function);
     return entry->second;
   };
-  // A location has inlined lines, of which the first may be our own.
+  // Of a location's inlined lines, the first ones may be our own.
   std::vector<std::size_t> own_lines(profile.locations.size());
   for (std::size_t i = 0; i < profile.locations.size(); ++i) {
     const std::vector<Line>& lines = profile.locations[i].lines;
@@ -60,7 +59,7 @@ void drop_own_frames(Profile& profile) {
         std::find_if(sample.locations.begin(), sample.locations.end(), [&](std::size_t location) {
           return own_lines[location] != profile.locations[location].lines.size();
         });
-    // A stack of nothing but own frames keeps its outermost, so that it belongs to a function.
+    // A stack of only own frames keeps its outermost frame, so that it belongs to a function.
     if (first == sample.locations.end()) {
       if (first != sample.locations.begin()) --first;
     } else {

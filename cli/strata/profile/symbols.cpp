@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <iterator>
 
-// Else libiberty.h declares a basename() that <string.h> declares otherwise.
+// Otherwise libiberty.h declares a basename() that conflicts with <string.h>.
 #define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
@@ -39,13 +39,13 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-/// Scopes that libdw allocates: the innermost first.
+/// Scopes allocated by libdw, innermost first.
 struct Scopes {
   std::unique_ptr<Dwarf_Die, Free> dies;
   int count = 0;
 };
 
-/// Functions within functions, by far more than people write: damaged references lead in circles.
+/// Maximum nesting of functions, far beyond real code: damaged references may be cyclic.
 constexpr int kMostNested = 32;
 
 std::string name_of(Dwarf_Die* die, int nested = 0);
@@ -78,7 +78,7 @@ std::string scope_of(Dwarf_Die* die, int nested) {
       case DW_TAG_class_type:
       case DW_TAG_structure_type:
       case DW_TAG_union_type:
-        text.insert(0, named(scope, "(unnamed)"));  // a lambda's, as a rule
+        text.insert(0, named(scope, "(unnamed)"));  // usually a lambda's
         break;
       case DW_TAG_subprogram:
         if (nested == kMostNested) return text;
@@ -90,8 +90,8 @@ std::string scope_of(Dwarf_Die* die, int nested) {
   return text;
 }
 
-/// The linkage name says the namespaces. Functions without linkage have none: those of C, and those
-/// of types that are local, such as std::thread's for a lambda.
+/// Takes namespaces from the linkage name. Functions without one have no namespaces: C functions,
+/// and those of local types, such as std::thread's for a lambda.
 std::string name_of(Dwarf_Die* die, int nested) {
   Dwarf_Attribute memory;
   for (unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
@@ -109,7 +109,7 @@ std::uint64_t number_of(Dwarf_Die* die, unsigned attribute) {
   return value;
 }
 
-/// The function at this address and all that it was inlined into, each within the next.
+/// The function at this address and all functions that it was inlined into, innermost first.
 Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
   Dwarf_Die* found = nullptr;
   const int count = ::dwarf_getscopes(unit, address, &found);
@@ -118,7 +118,7 @@ Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
     if (!is_function(&found[i])) continue;
     Scopes scopes;
     Dwarf_Die* nested = nullptr;
-    // The lexical scopes of an inlined function are those of its definition, not of its call.
+    // An inlined function's lexical scopes are those of its definition, not of its call.
     scopes.count = ::dwarf_getscopes_die(&found[i], &nested);
     scopes.dies.reset(nested);
     return scopes;
@@ -126,8 +126,8 @@ Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
   return {};
 }
 
-/// The compilation units of a module by address. libdw looks units up by the section
-/// .debug_aranges, which GCC writes and Clang does not; this reads the units themselves, when an
+/// The compilation units of a module by address. libdw finds units through the section
+/// .debug_aranges, which GCC writes and Clang does not. This class reads the units themselves if an
 /// address is not found there.
 class Units {
  public:
@@ -172,7 +172,7 @@ class Units {
 
 }  // namespace
 
-/// Those of one file.
+/// The symbols of one file.
 class SymbolFiles::Symbols {
  public:
   Symbols() {
@@ -209,7 +209,7 @@ class SymbolFiles::Symbols {
   }
 
  private:
-  /// Where libdwfl put what stands at this offset of the file; 0 if no segment has it.
+  /// The address at which libdwfl placed this file offset; 0 if no segment contains it.
   Dwarf_Addr address_of(std::uint64_t file_offset) const {
     GElf_Addr ignored;
     Elf* elf = ::dwfl_module_getelf(module_, &ignored);
@@ -237,14 +237,14 @@ class SymbolFiles::Symbols {
       }
       std::vector<Line> lines = inlined_lines(unit, address - unit_bias, innermost);
       if (!lines.empty()) return lines;
-      // In a gap between the parts of a unit libdw finds the unit all the same, and its last line.
+      // In a gap between the parts of a unit, libdw still returns the unit and its last line.
       if (::dwarf_haspc(unit, address - unit_bias) <= 0) innermost = {};
     }
     GElf_Off offset = 0;
     GElf_Sym symbol;
     const char* name =
         ::dwfl_module_addrinfo(module_, address, &offset, &symbol, nullptr, nullptr, nullptr);
-    // The nearest symbol below is not the function, unless it reaches so far.
+    // The nearest symbol below is the function only if it extends to the address.
     if (name == nullptr || (symbol.st_size != 0 && offset >= symbol.st_size)) return {};
     innermost.function = readable_name(name);
     return {innermost};

@@ -20,7 +20,7 @@ bool WireReader::next() {
       is_bytes_ = true;
       bytes_ = read_bytes(rest_, read_varint(rest_));
       return true;
-    // No field of a profile is of these kinds; later versions may have some.
+    // Profiles have no such fields; later versions may.
     case kFixed64:
       read_bytes(rest_, 8);
       number_ = 0;

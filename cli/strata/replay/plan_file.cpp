@@ -10,8 +10,8 @@
 namespace strata::cli {
 namespace {
 
-/// Where the first chunk lies. The head is written last, when its length is known, and what does
-/// not fit before the chunks makes a hole in the file, which costs nothing.
+/// The position of the first chunk. The head is written last, when its length is known; the unused
+/// space before the chunks is a hole in the file, which costs nothing.
 constexpr std::uint64_t kChunksAt = std::uint64_t{1} << 32;
 
 }  // namespace

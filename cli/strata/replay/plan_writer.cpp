@@ -20,9 +20,9 @@ namespace {
 using plan::Kind;
 using trace::Operation;
 
-// Chosen: an epoch ends when so many events, or this share of the peak, have been allocated; short
-// enough that threads which drift within two of them do not change the peak, long enough that
-// waiting for each other is rare.
+// Chosen: an epoch ends after this many events, or after allocations of this share of the peak.
+// Short enough that threads which drift within two epochs do not change the peak, long enough that
+// threads rarely wait.
 constexpr std::uint64_t kEpochEvents = 16384;
 constexpr std::uint64_t kEpochShareOfPeak = 32;
 constexpr std::uint64_t kShortestEpoch = 256;
@@ -72,7 +72,7 @@ class Writer {
     std::vector<std::uint32_t> free_slots;
     std::uint64_t epoch = ~std::uint64_t{0};
   };
-  /// Where an object lies in the replay.
+  /// The slot of an object in the replay.
   struct Place {
     std::uint32_t slot = 0;
     std::uint32_t turn = 0;
@@ -96,7 +96,7 @@ class Writer {
   void begin_thread(const trace::Event& event) {
     if (event.thread < threads_.size()) return;
     threads_.resize(event.thread + 1);
-    // The event before was made before this thread's first: it may be what started it.
+    // The event before this thread's first may have started the thread.
     if (event.thread == 0) return;
     put_payload(last_thread_, Kind::kStart, event.thread);
     last_thread_ = event.thread;
@@ -150,7 +150,7 @@ class Writer {
     return options_.growth == Growth::kReserved ? survey_.growth_of(object) : nullptr;
   }
 
-  /// The next of a chain of growth, which has the room already.
+  /// Continues a chain of growth, whose room is already reserved.
   void grow(std::uint64_t object) {
     places_.add(object) = grown_.find(reserved(object)->first)->second;
   }
@@ -191,7 +191,7 @@ class Writer {
     ++calls_;
   }
 
-  /// Whether an object that ends is one that something larger grows out of.
+  /// Whether an object that ends has grown into a larger one.
   bool goes_on(std::uint64_t object) {
     const Survey::Chain* chain = reserved(object);
     if (chain == nullptr) return false;
@@ -200,7 +200,7 @@ class Writer {
     return false;
   }
 
-  /// What grew moves its bytes over before its last place is freed. Between threads it does not.
+  /// Copies the bytes of a grown object before its old slot is freed; not between threads.
   void put_move(const trace::Event& event, const Place& from) {
     if (options_.growth != Growth::kMoved) return;
     const Survey::Chain* chain = survey_.growth_of(event.ended);
@@ -223,7 +223,7 @@ class Writer {
     }
     const Place old = places_.remove(event.ended);
     goes_on(event.ended);
-    // The new place is taken before the old one is given back: both are there during the call.
+    // Takes the new slot before freeing the old one: both objects exist during the call.
     const Place place = make_place(event, false);
     places_.add(event.object) = place;
     put_begin(event, Kind::kRealloc, event.size_bytes, place);
@@ -243,14 +243,15 @@ class Writer {
     } else {
       place.slot = take_private(threads_[event.thread]);
     }
-    // Of a chain the newest place; of a reserved one there is only the first.
+    // The newest slot of a chain; a reserved chain has only its first.
     const Survey::Chain* chain = survey_.growth_of(event.object);
     if (chain != nullptr) grown_[chain->first] = place;
     return place;
   }
 
-  /// The one that has been free longest: its next user waits least for its last. There are as many
-  /// as the trace had objects on their way at once, so no thread gets further ahead than it did.
+  /// Takes the slot that has been free longest, so that its next user waits least. There are as
+  /// many slots as the trace had shared objects at once, so no thread gets further ahead than it
+  /// did.
   std::uint32_t take_shared() {
     if (!free_shared_.empty()) {
       const std::uint32_t slot = free_shared_.front();
@@ -291,8 +292,8 @@ class Writer {
   PlanFile& file_;
   std::vector<Thread> threads_;
   ObjectTable<Place> places_;
-  std::unordered_map<std::uint64_t, Place> grown_;  ///< by the first of the chain
-  std::vector<std::uint32_t> turns_;                ///< of each shared slot, the next
+  std::unordered_map<std::uint64_t, Place> grown_;  ///< by the first object of the chain
+  std::vector<std::uint32_t> turns_;                ///< the next turn of each shared slot
   std::deque<std::uint32_t> free_shared_;
   std::vector<std::uint32_t> epoch_threads_;
   std::uint64_t epoch_events_ = 0;

@@ -5,7 +5,7 @@
 namespace strata::cli {
 namespace {
 
-/// What an arena takes of a small object more than its size.
+/// An arena's overhead per small object.
 constexpr std::uint64_t kArenaRounding = 16;
 
 }  // namespace
