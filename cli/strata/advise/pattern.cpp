@@ -12,16 +12,16 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: a place below both is not worth a line of code, whatever is done about it.
+// Chosen: no change to a place below both is worth a line of code.
 constexpr double kLeastShareOfCalls = 0.02;
 constexpr double kLeastShareOfPeak = 0.05;
 constexpr std::uint64_t kLeastBirths = 100;
-/// An arena may hold so much more than what lives at once.
+/// The most that an arena may hold, as a multiple of the live bytes.
 constexpr double kMostArenaWaste = 1.25;
-/// What is allocated in all is so many times what lives at once: a heap of a fixed size serves it.
+/// If a place allocates this many times its live bytes in all, a heap of a fixed size fits.
 constexpr std::uint64_t kTurnover = 4;
 constexpr double kMostly = 0.9;
-/// Of slots whose contents are replaced by any size, 0.29 looks like growth (explanation_test).
+/// Slots refilled with random sizes look like growth in 0.29 of cases (explanation_test).
 constexpr double kOften = 0.65;
 
 bool is_one_size(const PlaceSums& sums) { return sums.smallest == sums.largest; }
@@ -79,7 +79,7 @@ std::vector<Remedy> remedies_of(const PlaceSums& sums) {
   if (sums.foreign_deaths == 0 && share_of(sums.grown, sums.births) >= kOften) {
     remedies.push_back(Remedy::kReserve);
   }
-  if (sums.resized > 0) return remedies;  // the shelf does not resize
+  if (sums.resized > 0) return remedies;  // the toolkit does not resize
   if (sums.foreign_deaths == 0 && sums.is_one_at_a_time &&
       share_of(sums.temporaries, sums.births) >= kMostly) {
     remedies.push_back(Remedy::kReuse);

@@ -13,15 +13,15 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: what a person would change code for, above what a replay tells apart.
+// Chosen: savings worth a change of code, and larger than the noise of a replay.
 constexpr double kWorthShare = 0.02;
 constexpr double kHarmlessShare = 0.05;
-/// Chosen: the kernel counts a process's pages by processor, and is wrong by 128 KiB for each.
+/// Chosen: the kernel counts a process's pages per processor, with an error of 128 KiB each.
 constexpr double kFewBytes = 256 * 1024;
 
-/// The replays of one plan.
+/// The replays of a plan.
 struct Replays {
-  BenchPlan bench;  ///< of one run
+  BenchPlan bench;  ///< for one run
   std::vector<double> cpu_s;
   std::vector<double> peak_bytes;
   std::string failure;
@@ -42,10 +42,10 @@ Difference difference(const std::vector<double>& without, const std::vector<doub
   return {summarize(without).median, summarize(with).median, ratio_of(with, without)};
 }
 
-/// What is planned differently; without a candidate the trace as it is.
+/// What to plan differently; without a candidate, the trace is unchanged.
 struct Change {
   const Candidate* candidate = nullptr;
-  bool is_made = false;  ///< false: what the change is compared with
+  bool is_made = false;  ///< false: the baseline of the change
 };
 
 Replays plan_replays(const TrialPlan& plan, const Explanation& explanation, const Change& change,
@@ -69,7 +69,7 @@ Replays plan_replays(const TrialPlan& plan, const Explanation& explanation, cons
   return replays;
 }
 
-/// The replays of all plans, and which two of them a candidate is judged by.
+/// The replays of all plans, and the pair of them that judges each candidate.
 struct AllReplays {
   std::vector<Replays> of_plans;
   std::vector<std::pair<std::size_t, std::size_t>> of_candidates;  ///< without, with
@@ -87,7 +87,7 @@ AllReplays plan_all(const TrialPlan& plan, const Explanation& explanation,
   add({});
   for (const Candidate& candidate : candidates) {
     on_trial(fmt::format("planning {} of {}", all.of_candidates.size() + 1, candidates.size()));
-    // A vector that grows moves its elements, which is saved, too: both replays make the moves.
+    // Reserving also saves a growing vector's moves, so both replays make the moves.
     const std::size_t without = candidate.is_reserved() ? add({&candidate, false}) : 0;
     all.of_candidates.emplace_back(without, add({&candidate, true}));
   }
@@ -118,7 +118,7 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& expl
   std::vector<Replays>& all = planned.of_plans;
   for (int run = 1; run <= plan.runs; ++run) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      // Each round begins with another one, so that none is always the first.
+      // Each round begins with another replay, so that none is always first.
       const std::size_t at = (i + static_cast<std::size_t>(run)) % all.size();
       if (signals.interruption() != 0) return {};
       on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, all.size()));
@@ -141,7 +141,7 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& expl
 }
 
 std::vector<Trial> best_trials(const std::vector<Trial>& trials) {
-  // What is saved of time and of memory, as shares: one number to choose by.
+  // The sum of the shares of time and memory saved, to choose by.
   const auto gain = [](const Trial& trial) {
     const auto of = [](const Difference& difference) {
       return difference.ratio ? 1 - difference.ratio->ratio : 0;

@@ -66,7 +66,7 @@ class BenchCommand final : public MeasuringCommand {
   }
 
  private:
-  /// What the parser left over: names of scenarios, and options of scenarios with their values.
+  /// Splits the words that the parser left over into scenario names, and options with values.
   std::vector<std::string> take_words(const Catalogue& catalogue, SweptOptions& options) const {
     std::vector<std::string> names;
     std::vector<std::string> words = leftovers();
@@ -102,7 +102,7 @@ class BenchCommand final : public MeasuringCommand {
     return names;
   }
 
-  /// Takes out of the names those of files, unless a scenario has that name.
+  /// Removes the names of trace files from the names, unless a scenario has that name.
   static std::vector<std::string> take_traces(const Catalogue& catalogue,
                                               std::vector<std::string>& names) {
     std::vector<std::string> traces;
@@ -150,7 +150,7 @@ class BenchCommand final : public MeasuringCommand {
       throw UsageError(
           "name a scenario, as in: strata bench churn; to list them all: strata bench list");
     const std::vector<const cell::Scenario*> scenarios = find_scenarios(catalogue, names);
-    std::vector<const cell::Scenario*> loads = scenarios;  // and that of the traces
+    std::vector<const cell::Scenario*> loads = scenarios;  // and the replay scenario, for traces
     if (!traces.empty()) loads.push_back(&replay_scenario(catalogue));
     std::vector<std::string> words = names;
     words.insert(words.end(), traces.begin(), traces.end());

@@ -17,7 +17,7 @@
 namespace strata::cli {
 namespace {
 
-/// How many kinds of latency fit beside the metrics.
+/// The number of latency kinds that fit beside the metrics.
 constexpr std::size_t kShownLatencies = 2;
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}};
 
@@ -32,8 +32,8 @@ std::string ratio_text(const Row& row, const std::string& metric, bool with_inte
 
 std::string latency_text(double ns) { return column_unit("_ns", ns).format(ns); }
 
-/// The rows of one cell, and what is shown of them: one table of metrics and, in a matrix, a few
-/// percentiles; a cell that is the only one has all percentiles in tables of their own.
+/// The table of one cell: metrics and, in a matrix, a few percentiles. A single cell has all
+/// percentiles, in separate tables.
 class CellTable {
  public:
   CellTable(const cell::Scenario& scenario, std::span<const Row> rows, bool is_alone)

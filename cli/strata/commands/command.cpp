@@ -11,7 +11,7 @@
 namespace strata::cli {
 namespace {
 
-/// The parser takes the next word for a value, whatever it is.
+/// Refuses an option as a value: the parser would take any next word.
 CLI::Validator no_option() {
   return CLI::Validator(
       [](const std::string& text) {
@@ -34,7 +34,7 @@ int Command::act(const CommandLine& line) {
 Command::Command(CLI::App& app, const char* name, const char* description, const char* examples)
     : parser_(app.add_subcommand(name, description)) {
   parser_->footer(examples);
-  parser_->allow_extras();  // refused by main() in a sentence of ours
+  parser_->allow_extras();  // main() refuses them with our own message
 }
 
 void Command::add_flag(const char* name, bool& value, const char* description) {

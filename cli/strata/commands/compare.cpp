@@ -66,7 +66,7 @@ class CompareCommand final : public MeasuringCommand {
     try {
       plan.program = find_program(plan.command.front());
     } catch (const UsageError& error) {
-      throw UsageError(error.what());  // the shell's 126 and 127 are for `run` alone
+      throw UsageError(error.what());  // the shell's 126 and 127 are only for `run`
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;

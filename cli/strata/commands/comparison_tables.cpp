@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kElapsed = "elapsed_s";
 constexpr const char* kCpu = "cpu_s";
 
-/// The row with the smallest median among those that count; nullptr unless two can be compared.
+/// The ok row with the smallest median; nullptr unless at least two can be compared.
 const Row* best_of(const std::vector<Row>& rows, const char* metric) {
   const Row* best = nullptr;
   int count = 0;
@@ -33,7 +33,8 @@ std::string ratio_text(const Row& row, const Row* baseline, const char* metric) 
   return base > 0 ? format_ratio(row.median(metric) / base) : "";
 }
 
-/// Those whose runs overlap with the best one's: the numbers do not distinguish them.
+/// The contenders whose runs overlap with the best one's, so that the numbers do not distinguish
+/// them.
 std::string indistinguishable(const std::vector<Row>& rows, const Row& best, const char* metric) {
   const Summary* lead = best.metric(metric);
   std::string names;
@@ -113,7 +114,7 @@ std::string comparison_notes(const std::vector<Row>& rows, bool colour) {
     if (row.last_output.empty()) continue;
     text += fmt::format("\nLast output under {}:\n", row.contender);
     text += printable_lines(row.last_output, "  ");
-    if (all_failed) break;  // one is enough when all of them say the same
+    if (all_failed) break;  // one is enough if all failed alike
   }
   if (all_failed && rows.size() > 1) {
     text += "\nNo allocator completed a run: does the command itself fail?\n";

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A trace, or the empty file that is left of one; what cannot be read is none.
+/// Whether the file is a trace, or an empty file left of one; false if it cannot be read.
 bool is_trace(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   char magic[sizeof trace::kFileMagic] = {};
@@ -26,7 +26,7 @@ bool is_trace(const fs::path& path) {
   return is_empty || ::memcmp(magic, trace::kFileMagic, sizeof magic) == 0;
 }
 
-/// FILE itself, and what is named as the traces of other processes are: FILE.PID or FILE.PID.N.
+/// FILE itself, and files named like other processes' traces: FILE.PID or FILE.PID.N.
 std::vector<fs::path> files_of(const fs::path& file) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -43,7 +43,7 @@ std::vector<fs::path> files_of(const fs::path& file) {
   return found;
 }
 
-/// Who wrote a trace. Both are empty where it does not say.
+/// The process that wrote a trace; both empty if unknown.
 struct Writer {
   std::string process;
   std::string parent;
@@ -54,7 +54,7 @@ Writer writer_of(const fs::path& path) {
   return {trace::property(process, "pid"), trace::property(process, "parent")};
 }
 
-/// FILE, and the traces of its process and of those that this one started, and so on.
+/// FILE, and the traces of its process and, recursively, of the processes that it started.
 std::set<fs::path> traces_of_one_recording(const fs::path& file) {
   std::set<fs::path> found;
   std::error_code error;

@@ -48,7 +48,7 @@ class ExplainCommand final : public ExplainingCommand {
   }
 
   int execute(const CommandLine&) override {
-    trace_file();  // refused before anything is read or written
+    trace_file();  // refuse bad names before reading or writing
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));
     const bool wants_page = is_given("--output");
     if (is_given("--png") && pictures_.empty()) {
@@ -75,7 +75,7 @@ class ExplainCommand final : public ExplainingCommand {
     const std::vector<AddressMap> maps = make_maps(contenders, explanation, progress);
     progress.clear();
     if (!page || !page->is_standard_output()) {
-      // What fails here is told at the end: the page is made nevertheless.
+      // A failure here is reported at the end; the page is still made.
       std::fputs(explain_text(explanation, top, wants_colour(stdout)).c_str(), stdout);
     }
     warn_of(explanation.places().notes());

@@ -24,15 +24,15 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: what a person reads; a kept profile has all of them.
+// Chosen: what a person reads. A kept profile has all stacks.
 constexpr std::size_t kMostStacks = 50;
 
 namespace fs = std::filesystem;
 
-/// One of the profiles that the command and the programs that it started wrote.
+/// A profile written by the command or a program that it started.
 struct WrittenProfile {
   explicit WrittenProfile(const fs::path& written)
-      // What has heaps beside another's malloc writes their profile apart.
+      // A program with heaps beside another malloc writes the heaps' profile separately.
       : file(written), is_of_heaps(written.stem().extension() == ".heaps") {
     process = (is_of_heaps ? file.stem().stem() : file.stem()).string();
   }
@@ -55,13 +55,13 @@ void report_file(const WrittenProfile& written) {
   }
 }
 
-/// A profile that is kept, and where it would be without --leaks.
+/// A profile to keep, and its final path.
 struct Kept {
   std::string path;
   std::string contents;
 };
 
-/// Nothing if it cannot be read: what the user has under that name is worth more.
+/// Nothing if the profile cannot be read: the user's existing file is worth more.
 std::optional<Kept> keep(const WrittenProfile& written, fs::path to) {
   if (written.is_of_heaps) {
     const std::string name = to.filename().string();
@@ -89,9 +89,9 @@ void write(const Kept& kept) {
   }
 }
 
-/// \param profile  where profiles are kept; empty if they are not. Without %p in its name, that of
-///                 the command alone is.
-/// \returns  What is to be kept.
+/// \param profile  where to keep profiles; empty: nowhere. Without %p in the name, only the
+///                 command's own profile is kept.
+/// \returns  The profiles to keep.
 std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result,
                              const std::string& command, const std::string& profile) {
   SignalWatch signals;
@@ -126,7 +126,7 @@ std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result
 int run_for_leaks(ProcessPlan plan, const std::string& profile) {
   TemporaryFolder folder("strata-leaks");
   plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
-  plan.environment.set("STRATA_PROFILE_RATE", "1");  // counted, not estimated
+  plan.environment.set("STRATA_PROFILE_RATE", "1");  // exact counts, not estimates
   std::vector<Kept> kept;
   const BesideResult result = run_beside(plan, [&](const BesideResult& end) {
     if (end.end != ProcessResult::End::kNotStarted) {
@@ -134,7 +134,7 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
     }
     folder.remove();
   });
-  // Signals are no more held back: a pipe may wait for its reader.
+  // Signals are unblocked by now, because opening a pipe may wait for its reader.
   for (const Kept& one : kept) write(one);
   if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
   return result.code;

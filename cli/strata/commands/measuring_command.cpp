@@ -27,7 +27,8 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
   add_flag("--quiet", is_quiet_, "Print neither progress nor tables");
 }
 
-// All of it before there is a temporary folder: an interruption meanwhile ends this process.
+// Does everything before a temporary folder exists, because an interruption meanwhile ends the
+// process.
 std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders,
                                                  const Settings& settings) {
   for (const Contender& contender : contenders) {
@@ -74,7 +75,7 @@ int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& s
     };
     is_in_vain = signals.interruption() != 0 &&
                  std::all_of(results.rows.begin(), results.rows.end(), says_nothing);
-    if (!is_in_vain) {  // else the files of an earlier measurement are worth more
+    if (!is_in_vain) {  // otherwise an earlier measurement's files are worth more
       outputs.publish(results, [&](std::FILE* stream) {
         if (is_quiet_) return;
         for (const auto& [name, value] : inherited_) {
@@ -98,9 +99,9 @@ int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& s
   return all_completed ? 0 : 1;
 }
 
-/// Plans the replay of each trace and adds its cell to the plan; the folder holds what the cells
-/// read. A signal that interrupts ends this process, and leaves no folder.
-/// \returns  A sentence about each trace.
+/// Plans the replay of each trace and adds its cell to the plan; the folder holds the cells' input.
+/// An interrupting signal ends the process and leaves no folder.
+/// \returns  A sentence per trace.
 std::vector<std::string> MeasuringCommand::add_replays(BenchPlan& plan,
                                                        const std::vector<std::string>& traces,
                                                        const ReplayOptions& options,
@@ -138,7 +139,7 @@ int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::strin
       progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
                                 start.cell.title(), start.contender.name, start.run, plan.runs));
     });
-    folder.remove();  // an interruption ends this process
+    folder.remove();  // before an interruption ends this process
     return std::move(outcome.rows);
   };
   const auto show = [&](const Results& results, std::FILE* stream) {

@@ -27,8 +27,8 @@ Values are those of this environment. What is set is marked with *, what is not 
 then the exit status is 1.)";
 constexpr std::string_view kPrefix = "STRATA_";
 
-/// Takes the library's variables out of our environment while it is being loaded: it would warn of
-/// what the table says better.
+/// Removes the library's variables from our environment while the library is loaded, because it
+/// would print warnings that the table states better.
 class WithoutVariables {
  public:
   WithoutVariables() {
@@ -48,7 +48,7 @@ class WithoutVariables {
   const Environment environment_ = Environment::inherited();
 };
 
-/// The options as the library itself tells them: strata_options_json() of strata/malloc.h.
+/// The options as reported by the library: strata_options_json() of strata/malloc.h.
 nlohmann::json ask_library(const std::string& library) {
   void* handle;
   {
@@ -63,13 +63,13 @@ nlohmann::json ask_library(const std::string& library) {
   return nlohmann::json::parse(text);
 }
 
-/// What `strata record` tells its recorder, and what scripts/bootstrap reads, are no mistakes.
+/// Variables of the recorder and of scripts/bootstrap are not mistakes.
 bool is_of_others(std::string_view name) {
   const std::string recorder = record_settings::kFile;
   return name == "STRATA_BOOTSTRAP" || name == recorder || name.starts_with(recorder + "_");
 }
 
-/// Adds the variables that are named as options are and are none, with the state "unknown".
+/// Adds variables that are named like options but unknown, with the state "unknown".
 void add_unknown_names(nlohmann::json& options) {
   std::set<std::string> known;
   for (const nlohmann::json& option : options) known.insert(option["name"]);
@@ -97,7 +97,7 @@ class OptionsCommand final : public Command {
     nlohmann::json options = ask_library(strata.library);
     add_unknown_names(options);
     if (wants_json_) {
-      // The environment may hold any bytes.
+      // Environment values may contain any bytes.
       fmt::print("{}\n", options.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     } else {
       print(options);

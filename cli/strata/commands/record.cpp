@@ -43,7 +43,7 @@ If the disk is slower than the command, the command waits; with --drop, calls ar
 constexpr const char* kDefaultFile = "trace.strata";
 constexpr double kMostSeconds = 365.0 * 24 * 3600;
 
-/// "USR2", "SIGUSR2" or a number. 0 if it is none.
+/// Parses "USR2", "SIGUSR2" or a number; 0 if it is not a signal.
 int signal_of(const std::string& text) {
   const std::string name = text.starts_with("SIG") ? text.substr(3) : text;
   for (int signal = 1; signal < 32; ++signal) {
@@ -54,20 +54,20 @@ int signal_of(const std::string& text) {
   return number > 0 && number <= SIGRTMAX ? number : 0;
 }
 
-/// Such a signal comes again when its handler returns, without an end.
+/// Whether the signal would recur endlessly when its handler returns.
 bool is_of_fault(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
          signal == SIGTRAP || signal == SIGSYS;
 }
 
-/// \errors  UsageError for what is no signal, or none that a program can handle and go on.
+/// \errors  UsageError for an unknown signal, or one that a program cannot handle and continue.
 int parse_signal(const std::string& text) {
   const int signal = signal_of(text);
   if (signal == 0) {
     throw UsageError(
         fmt::format("--on-signal: '{}' is not a signal; name one, as in --on-signal USR2", text));
   }
-  // Those between the standard and the real-time signals are the C library's own.
+  // The signals between the standard and the real-time ones belong to the C library.
   if (signal == SIGKILL || signal == SIGSTOP || (signal >= 32 && signal < SIGRTMIN)) {
     throw UsageError(fmt::format(
         "--on-signal: no program can handle {}; name another, as in --on-signal USR2", text));
@@ -81,7 +81,7 @@ int parse_signal(const std::string& text) {
   return signal;
 }
 
-/// What the process that wrote it was, shortened for a line of a terminal.
+/// The command of the process that wrote the trace, shortened for a terminal line.
 std::string command_of(const fs::path& path) {
   constexpr std::size_t kMostBytes = 60;
   const std::string command = trace::property(beginning_of(path).process, "command");
@@ -92,13 +92,13 @@ std::string command_of(const fs::path& path) {
 
 bool has_no_events(const fs::path& path) { return beginning_of(path).has_no_events; }
 
-/// \param given        FILE as it was named to us
+/// \param given        FILE as the user named it
 /// \param files        the traces
-/// \param why_nothing  why none may have an event; empty if that is a matter of the command alone
+/// \param why_nothing  why no trace can have events; empty if only the command can know
 void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::path& given,
           const std::string& command, const std::string& why_nothing) {
   std::error_code error;
-  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device, a pipe
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) return;  // a device or a pipe
   if (files.empty()) {
     say("strata record: '{}' wrote no trace\n", command);
     return;
@@ -182,7 +182,7 @@ class RecordCommand final : public Command {
     environment.set(settings::kDrop, drops_ ? "1" : "0");
   }
 
-  /// The one of --on-signal, 0 if none.
+  /// The signal of --on-signal; 0 if none.
   int toggling_signal() const { return is_given("--on-signal") ? parse_signal(signal_) : 0; }
 
   std::string why_nothing() const {

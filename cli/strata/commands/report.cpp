@@ -28,9 +28,9 @@ The page is one file that needs no network. Rows of several files that did the s
 by side; their labels, or the files' names, tell them apart. gnuplot draws the plots. A heap profile
 becomes a flame graph.)";
 
-/// Known by what the file contains, never by its name.
+/// Recognizes a profile by its content, not its name.
 /// \returns  Nothing for results.
-/// \errors   UsageError naming the file if it is neither.
+/// \errors   UsageError, which names the file, if it is neither.
 std::optional<Profile> profile_in(const std::string& path, std::string_view text) {
   if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
   if (is_gzip(text)) return parse_profile(path, text);

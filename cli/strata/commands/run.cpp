@@ -72,7 +72,7 @@ class RunCommand final : public Command {
   }
 
  private:
-  /// The option of this command would win, and nobody would hear of it.
+  /// Refuses a --set that an option of this command would silently override.
   void refuse_setting_of_option(std::string_view name) const {
     constexpr std::pair<const char*, std::string_view> kSet[] = {
         {"--stats", "STRATA_STATS"},
@@ -100,7 +100,7 @@ class RunCommand final : public Command {
     }
     if (!profile_.empty()) {
       expect_writable("--profile", profile_);
-      // The command may change its folder.
+      // Absolute, because the command may change its folder.
       environment.set("STRATA_PROFILE", std::filesystem::absolute(profile_).string());
     }
     if (has_rate) {

@@ -14,8 +14,8 @@ namespace {
 
 std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-/// The options, as the library tells them where these settings are in the environment, too. Empty
-/// where something else was said.
+/// Asks the library for its options, with these settings added to its environment. Empty if the
+/// output is anything else.
 nlohmann::json options_with(const Settings& settings, const std::string& library) {
   Environment environment = Environment::with_allocator({});
   for (const auto& [name, value] : settings) environment.set(name, value);

@@ -34,7 +34,7 @@ bool write_to(void* file, const void* bytes, std::size_t count) {
   return static_cast<WholeFile*>(file)->write({static_cast<const char*>(bytes), count});
 }
 
-/// Lets `fill` write a trace from what is in `input`.
+/// Lets `fill` write a trace from `input`.
 template <typename Fill>
 void write_trace(const std::string& path, const std::string& input, Fill fill) {
   WholeFile file("-o", path, {input});
@@ -107,7 +107,7 @@ class TraceCommand final : public Command {
   }
 
   int csv(const std::string& path) const {
-    std::ifstream in(path, std::ios::binary);  // once: it may be a pipe
+    std::ifstream in(path, std::ios::binary);  // read once: it may be a pipe
     if (!in) throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
     if (in.peek() != static_cast<unsigned char>(trace::kFileMagic[0])) {
       if (output_.empty()) throw UsageError("name the new trace with -o FILE");

@@ -96,8 +96,8 @@ std::string thread_map(const Explanation& explanation) {
   return map.to_svg();
 }
 
-/// A field is a page, or a few neighbours where there are more than can be drawn. Fields that are
-/// equally full are one path: thousands of elements would make a page slow.
+/// Each cell is a page, or a few adjacent pages if there are too many to draw. Cells of equal
+/// fullness share a path, because thousands of elements would make the page slow.
 std::string address_svg(const AddressMap& map) {
   constexpr int kField = 6;
   constexpr std::size_t kLevels = 8;

@@ -47,7 +47,7 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
   return plot;
 }
 
-/// The places that hold most at the peak, the largest above.
+/// The places that hold most at the peak, largest on top.
 Plot holders_plot(const Explanation& explanation) {
   constexpr std::size_t kMostHolders = 8;
   Plot plot;
@@ -83,15 +83,15 @@ Plot holders_plot(const Explanation& explanation) {
   return plot;
 }
 
-/// Counts side by side, each with its name and its range in words.
+/// Bars side by side, each with its name and its range in words.
 struct Bars {
   std::vector<std::uint64_t> counts;
   std::vector<std::string> names;
   std::vector<std::string> ranges;
 };
 
-/// \param most_names  how many of the names there is room for, at even distances
-/// \param largest     where the largest count stands
+/// \param most_names  the number of evenly spaced names that fit
+/// \param largest     receives the index of the largest count
 /// \returns           A plot without marks if all counts are zero.
 Plot bar_plot(const Bars& bars, std::size_t most_names, std::size_t& largest) {
   Plot plot;
@@ -141,7 +141,7 @@ Plot size_plot(const Explanation& explanation) {
   return plot;
 }
 
-/// Objects that were resized, by how often, in powers of two.
+/// The number of objects by number of resizes, in powers of two.
 Plot resize_plot(const Explanation& explanation) {
   Bars bars;
   const std::vector<std::uint64_t>& chains = explanation.chains();

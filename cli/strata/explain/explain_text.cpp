@@ -70,7 +70,8 @@ std::string life_text(std::size_t bucket) {
   if (bucket + 1 < LifeScale::kBuckets) {
     return fmt::format("<{}", time_text(LifeScale::upper_s(bucket)));
   }
-  return fmt::format("≥{}", time_text(LifeScale::upper_s(bucket - 1)));  // nothing is above it
+  // there is no bucket above it
+  return fmt::format("≥{}", time_text(LifeScale::upper_s(bucket - 1)));
 }
 
 std::string typical_life(const LifeCounts& lives) {

@@ -59,7 +59,8 @@ Explanation::StackSums& Explanation::stack_of(std::uint32_t stack) {
   return stacks_[stack];
 }
 
-/// What is live of a place at the program's peak is known when the place first changes after it.
+/// A place's live objects at the program's peak are fixed when the place first changes after the
+/// peak.
 void Explanation::keep_peak(PlaceSums& place) {
   if (place.peak_event_ == peak_event_) return;
   place.peak_event_ = peak_event_;
@@ -133,7 +134,7 @@ void Explanation::begin_object() {
   peak_event_ = history_.peak_event();
 }
 
-/// Is asked while it has been so.
+/// Called only while is_one_at_a_time is true.
 void Explanation::begin_alone(PlaceSums& place, std::uint32_t thread) {
   if (place.is_live_in_.size() <= thread) place.is_live_in_.resize(thread + 1);
   if (place.is_live_in_[thread]) {
@@ -154,7 +155,7 @@ void Explanation::note_growth() {
   if (step->is_resize || step->number > GrowthFinder::kLeastSteps) {
     ++grown;
   } else if (step->number == GrowthFinder::kLeastSteps) {
-    grown += GrowthFinder::kLeastSteps;  // now the first counts, too
+    grown += GrowthFinder::kLeastSteps;  // count the first steps, too
   }
 }
 
@@ -190,7 +191,7 @@ void Explanation::join(Stretch& stretch, const Stretch& next) {
   stretch.after = next.after;
 }
 
-/// Of each place those of the stacks that hold most of it.
+/// Names the callers of each place from its stacks with the largest shares.
 void Explanation::name_callers() {
   constexpr std::size_t kMostStacks = 3;
   const auto weight = [&](std::uint32_t stack) {

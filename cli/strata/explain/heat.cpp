@@ -15,8 +15,8 @@ constexpr int kFieldWidth = 40;
 constexpr int kFieldHeight = 18;
 constexpr double kCharacterWidth = 6.6;
 constexpr int kFootHeight = 34;
-constexpr int kRight = 12;  ///< for the half of a column's name
-/// Below this a field of something would look like one of nothing.
+constexpr int kRight = 12;  ///< room for half of a column's name
+/// Lighter cells would look empty.
 constexpr double kFaintest = 0.14;
 
 double largest_of(const HeatMap::Row& row) {
@@ -49,7 +49,7 @@ std::string HeatMap::to_svg() const {
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const Field& field = rows[r].fields[c];
       if (field.count == 0) continue;
-      // Logarithms: a thousandth of the most can be seen.
+      // Logarithmic, so that a thousandth of the maximum is visible.
       const double shade =
           std::max(kFaintest, 1 + std::log10(static_cast<double>(field.count) / scale) / 4);
       svg += fmt::format(

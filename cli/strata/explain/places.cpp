@@ -39,7 +39,7 @@ std::uint32_t Places::find(std::uint32_t stack) {
     if (!library.empty()) continue;
     for (const Line& line : lines_of(node)) {
       if (is_passed_over(line)) {
-        // A template of the library's, made for the program, says more than the library's name.
+        // A library template instantiated for the program tells more than the library's name.
         if (line.function.starts_with("std::") && !instead.function.starts_with("std::")) {
           instead = line;
         }
@@ -81,7 +81,7 @@ void Places::add_callers(std::uint32_t place, std::uint32_t stack, double share)
   }
 }
 
-/// \returns  The file's name if it is the C or C++ library's or the dynamic linker, else nothing.
+/// \returns  The file's name if it is the C or C++ library or the dynamic linker, else nothing.
 std::string Places::standard_library_of(std::uint32_t node) const {
   const std::uint32_t module = reader_.module_of(node);
   if (module == trace::Reader::kNoModule) return {};
@@ -99,7 +99,7 @@ bool Places::is_passed_over(const Line& line) const {
 }
 
 const std::vector<Line>& Places::lines_of(std::uint32_t node) {
-  // What returns to an address called from the instruction before it.
+  // The call is the instruction before the return address.
   const std::uint64_t address = reader_.stacks()[node].return_address - 1;
   const std::uint32_t module = reader_.module_of(node);
   const auto [entry, is_new] = lines_.try_emplace({address, module});

@@ -11,7 +11,7 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: what a browser sorts at once.
+// Chosen: what a browser sorts without delay.
 constexpr std::size_t kMostRows = 2000;
 
 struct Column {
@@ -39,7 +39,7 @@ std::string head() {
   return html + "</tr></thead>\n";
 }
 
-/// The place; its callers show when it is opened.
+/// The place's name; expands to its callers.
 std::string name_cell(const PlaceName& name) {
   const std::string key = html_escaped(name.line.short_text());
   if (name.callers.empty()) {
@@ -60,7 +60,7 @@ class PlaceRow {
   explicit PlaceRow(std::string& html) : html_(html) {}
   void bytes(std::uint64_t value) { cell(value, bytes_text(value)); }
   void count(std::uint64_t value) { cell(value, count_text(value)); }
-  /// With a bar; the most has one as wide as the cell.
+  /// Adds a bar; for `most` it is as wide as the cell.
   void bytes_of(std::uint64_t value, std::uint64_t most) {
     html_ += fmt::format("<td class=\"bar\" data-v=\"{}\" style=\"--share:{:.1f}%\">{}</td>", value,
                          100 * share_of(value, most), bytes_text(value));
