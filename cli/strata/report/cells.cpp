@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Parameters that say how a cell was measured and not what was done.
+/// Whether the parameter describes the work, not how it was measured.
 bool tells_cells_apart(std::string_view name) {
   static const std::set<std::string_view> others = {"runs",  "warmup",      "timeout_s", "seed",
                                                     "label", "sample_rate", "settle_s"};
@@ -52,7 +52,7 @@ std::string cell_key(const Row& row) {
   return key;
 }
 
-/// The parameters that differ among the rows of each scenario, in the order of the rows.
+/// By scenario, the parameters that differ between its rows, in the order of the rows.
 using Varied = std::map<std::string, std::vector<std::string>>;
 
 Varied varied_params(const std::vector<Row>& rows) {
@@ -70,7 +70,7 @@ Varied varied_params(const std::vector<Row>& rows) {
       values.insert(json_line(value));
     }
   }
-  // Else a name that is cut has the number and not the trace.
+  // Otherwise a shortened name keeps the number instead of the trace.
   const bool are_told_by_traces = std::all_of(
       calls_of.begin(), calls_of.end(), [](const auto& entry) { return entry.second.size() == 1; });
   for (auto& [scenario, names] : order) {
@@ -100,8 +100,8 @@ std::string all_params(const Json& params) {
   return text;
 }
 
-/// Measurements need names where one contender did the same more than once: labels, if they tell
-/// them apart, else the files' names. A label that all rows have says nothing.
+/// Names measurements if a contender did the same more than once: by labels if they distinguish the
+/// measurements, else by file. A label that all rows share is ignored.
 void name_measurements(ReportData& data) {
   std::set<std::string> labels;
   for (const Row& row : data.rows) labels.insert(row.label);
@@ -156,7 +156,7 @@ class Arranger {
   }
 
  private:
-  /// The system first and Strata second, which everyone looks for; then as they come.
+  /// The system first and Strata second, as readers expect; then in order of appearance.
   void name_series() {
     std::vector<std::string> contenders;
     for (const char* first : {kSystem, kStrata}) {
@@ -169,7 +169,7 @@ class Arranger {
       add_name(contenders, row.contender);
       if (!row.label.empty()) add_name(measurements, row.label);
     }
-    // The first two colours are the system's and Strata's, whether they take part or not.
+    // The first two colours are reserved for the system and Strata, present or not.
     int next = 2;
     for (const std::string& contender : contenders) {
       int look = contender == kSystem ? 0 : contender == kStrata ? 1 : next++;
@@ -211,7 +211,7 @@ class Arranger {
   }
 
   void shorten_names() {
-    constexpr std::size_t kLongest = 16;  // characters that fit beside a plot
+    constexpr std::size_t kLongest = 16;  // what fits beside a plot
     std::vector<std::string> names;
     for (const Series& series : result_.series) names.push_back(series.name);
     names = fitting_names(names, kLongest);

@@ -15,14 +15,14 @@
 namespace strata::cli {
 namespace {
 
-/// What is thinner cannot be seen, on any screen and at any zoom that a person uses.
+/// Thinner boxes are invisible on any screen and at any reasonable zoom.
 constexpr double kThinnest = 0.0002;
 
-/// Frames that are further in add to this one: they could not be told apart, and a browser draws
-/// by recursion.
+/// Deeper frames are added to this one: they would be indistinguishable, and browsers draw
+/// recursively.
 constexpr std::size_t kDeepest = 1000;
 
-/// Modules by colour, functions of one module by how strong it is.
+/// A module has a colour, and its functions have shades of it.
 constexpr std::size_t kShades = 4;
 
 std::size_t shade_of(const std::string& function) {

@@ -15,7 +15,7 @@
 namespace strata::cli {
 namespace {
 
-// Chosen: what a person scrolls through; `strata profile --top 0` shows all.
+// Chosen: what a person scrolls through. `strata profile --top 0` shows all sites.
 constexpr std::size_t kMostSites = 100;
 
 struct KindText {
@@ -34,7 +34,7 @@ std::string kind_title(const std::string& type) {
   return type;
 }
 
-/// Kinds as people ask for them: what lives first.
+/// Orders the kinds as people ask for them: live memory first.
 std::vector<std::size_t> reading_order(const Profile& profile) {
   std::vector<std::size_t> order;
   for (const KindText& text : kKindTexts) {

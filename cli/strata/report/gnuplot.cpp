@@ -63,7 +63,7 @@ std::string contents_of(const fs::path& path) {
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
   Drawings drawings;
   if (plots.empty()) return drawings;
-  SignalWatch signals;  // while there is a folder
+  SignalWatch signals;  // blocks signals while the folder exists
   TemporaryFolder folder("strata-report");
   std::string script;
   for (const Plot& plot : plots) {

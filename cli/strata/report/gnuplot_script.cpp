@@ -12,24 +12,24 @@ namespace strata::cli {
 namespace {
 
 constexpr int kPngScale = 2;
-constexpr int kAxisRoom = 42;  ///< below the plotting area: numbers and what they are
+constexpr int kAxisRoom = 42;  ///< below the plotting area, for ticks and the axis title
 constexpr int kTopRoom = 10;
 constexpr double kCharacterWidth = 7;
 constexpr double kHeadLeft = 10;
 constexpr int kTitleLine = 18;
 constexpr int kNoteLine = 14;
-/// A legend's characters are smaller than a plot's; its mark stands left of each name.
+/// A legend uses smaller text than a plot; the mark is to the left of the name.
 constexpr double kLegendCharacter = 5.6;
 constexpr double kLegendMark = 14;
 constexpr double kLegendGap = 12;
-/// Characters that fit across a picture in the title's and the note's size.
+/// The characters that fit across a picture, in the font sizes of the title and the note.
 constexpr std::size_t kTitleWidth = 50;
 constexpr std::size_t kNoteWidth = 66;
 
 constexpr int kShapes[] = {7, 5, 9, 13, 11, 15};
 constexpr int kHollowShapes[] = {6, 4, 8, 12, 10, 14};
 
-/// A tick's text is a format to gnuplot.
+/// gnuplot treats a tick's text as a format.
 std::string tick_quoted(std::string_view text) { return gnuplot_quoted(replaced(text, "%", "%%")); }
 
 std::string colour_of(Medium medium, ColourRole role, int colour = 0) {
@@ -83,14 +83,14 @@ class Script {
   }
 
  private:
-  /// A mark and a name in a picture's head, in the plot's units from above on the left.
+  /// A mark and a name in a picture's head, in plot units from the upper left corner.
   struct LegendEntry {
     const Mark* mark;
     double x;
     double y;
   };
 
-  /// Names side by side, as many to a line as it has room for.
+  /// Places names side by side, as many per line as fit.
   void lay_out_legend() {
     double x = kHeadLeft;
     int lines = 1;
@@ -173,7 +173,7 @@ class Script {
       line("set {}tics nomirror ({})", name, ticks);
     }
     if (axis.title.empty()) return;
-    // The x axis says what it is below its numbers; the y axis's note says it in the title.
+    // The x axis has its title below the numbers; the y axis's title is in the note.
     if (name == 'x') {
       line("set label {} at graph 0.5, screen {:.5f} center textcolor {}",
            gnuplot_quoted(axis.title), 10.0 / (plot_.height + head_), colour(ColourRole::kMuted));
@@ -267,7 +267,7 @@ class Script {
 
   void marks() {
     for (std::size_t i = 0; i < plot_.marks.size(); ++i) data(plot_.marks[i], i);
-    // Something has to be plotted for the axes to appear: a point beyond all of them.
+    // gnuplot draws axes only with data, so plot a point outside of all axes.
     std::string plots = "NaN notitle";
     for (std::size_t i = 0; i < plot_.marks.size(); ++i) {
       const Mark& mark = plot_.marks[i];
@@ -290,7 +290,7 @@ class Script {
 }  // namespace
 
 std::string gnuplot_quoted(std::string_view text) {
-  // gnuplot 5.4 takes two quotes at the beginning for an empty text, whatever follows.
+  // gnuplot 5.4 reads two leading quotes as an empty text, whatever follows.
   const std::size_t quotes = std::min(text.find_first_not_of('\''), text.size());
   std::string quoted = quotes > 0 ? fmt::format("\"{}\".'", text.substr(0, quotes)) : "'";
   text.remove_prefix(quotes);

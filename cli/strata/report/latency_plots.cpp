@@ -13,11 +13,11 @@ namespace strata::cli {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
-constexpr double kLeast = 1e-12;  ///< to a clock that stands still, all takes nothing
-/// A percentile is drawn as long as this many operations took longer.
+constexpr double kLeast = 1e-12;  ///< replaces the zero times of a clock that stands still
+/// A percentile is drawn if at least this many operations took longer.
 constexpr double kFewestBeyond = 5;
 constexpr double kBinsPerDecade = 20;
-constexpr int kHillsHeight = 210;  ///< of all together, as far as each stays within the next two
+constexpr int kHillsHeight = 210;  ///< of all hills together; each overlaps the next two at most
 constexpr int kLowestHill = 26;
 constexpr int kHighestHill = 56;
 
@@ -36,8 +36,7 @@ std::vector<Drawn> with_latency(const Cell& cell, const std::string& kind) {
   return found;
 }
 
-/// Latency over the share of operations that were at least as fast, out to where few are
-/// left.
+/// Latency over the share of operations that were at least as fast, up to where few are left.
 std::vector<std::pair<double, double>> percentile_curve(const Latency& latency) {
   std::vector<std::pair<double, double>> points;
   const auto all = static_cast<double>(latency.count);
@@ -48,14 +47,14 @@ std::vector<std::pair<double, double>> percentile_curve(const Latency& latency) 
     below += static_cast<double>(bucket.samples);
     if (all - below < kFewestBeyond) break;
     double position = percentile_position(below / all);
-    // Buckets are 1% wide: most say nothing that a reader could see.
+    // Buckets are 1% wide, so most add nothing visible.
     bool is_new = position > points.back().first + 0.01 || middle > points.back().second * 1.03;
     if (is_new && position >= points.back().first) points.emplace_back(position, middle);
   }
   return points;
 }
 
-/// Where the smallest share `below` of all operations ends, in seconds.
+/// The latency, in seconds, that the share `below` of the operations does not exceed.
 double quantile(const Latency& latency, double below) {
   return latency.percentile_ns(below) * kNanosecond;
 }
@@ -72,7 +71,7 @@ double share_told(const std::vector<Drawn>& drawn) {
   return 0.5;
 }
 
-/// "strata 41 ns, system 155 ns": the first with how many are as good, and the baseline if that is
+/// "strata 41 ns, system 155 ns": the best, with the number of equals, and the baseline if it is
 /// another.
 std::string first_and_baseline(const Arrangement& all, const Cell& cell,
                                const std::vector<Drawn>& sorted, double share) {
@@ -86,7 +85,7 @@ std::string first_and_baseline(const Arrangement& all, const Cell& cell,
   const Row* base = baseline_of(cell, *best.entry.row);
   for (const Drawn& other : sorted) {
     if (other.entry.row != base || base == best.entry.row) continue;
-    if (value(other) == value(best)) continue;  // one of those that are as good
+    if (value(other) == value(best)) continue;  // equal to the best
     text += fmt::format(", {} {}", who(all, other.entry).name, value(other));
   }
   return text;
@@ -117,7 +116,7 @@ std::string clock_note(const std::vector<Drawn>& drawn) {
   return fmt::format("reading the clock is {} of each", time_text(cost * kNanosecond));
 }
 
-/// The share of the operations in each of the bins of equal width on a log axis.
+/// The share of operations per bin of equal width on a log axis.
 std::map<int, double> binned(const Latency& latency) {
   std::map<int, double> bins;
   const auto all = static_cast<double>(latency.count);
@@ -125,7 +124,7 @@ std::map<int, double> binned(const Latency& latency) {
     return std::log10(std::max(ns, kLeast / kNanosecond)) * kBinsPerDecade;
   };
   for (const auto& [lower, bucket] : latency.buckets) {
-    // A bucket on the border of two bins belongs to both, by its parts.
+    // Splits a bucket on the border of two bins between them.
     double low = bin_of(lower);
     double high = std::max(bin_of(bucket.upper_ns), low + 1e-9);
     for (int bin = static_cast<int>(std::floor(low)); bin < high; ++bin) {
@@ -139,7 +138,7 @@ std::map<int, double> binned(const Latency& latency) {
 
 double bin_start(int bin) { return std::pow(10, bin / kBinsPerDecade) * kNanosecond; }
 
-/// An outline over the bins, `bottom` where there is nothing and one higher at the highest.
+/// An outline over the bins: `bottom` where a bin is empty, one higher at the maximum.
 std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, double bottom,
                                             double low, double high) {
   double highest = 0;
@@ -149,7 +148,7 @@ std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, d
   std::optional<int> before;
   for (const auto& [bin, share] : bins) {
     if (bin_start(bin + 1) <= low || bin_start(bin) >= high) continue;
-    if (bin - 1 != before) {  // down to the ground, and up again where there is something
+    if (bin - 1 != before) {  // down to the bottom over empty bins, then up again
       if (before) outline.emplace_back(clipped(*before + 1), bottom);
       outline.emplace_back(clipped(bin), bottom);
     }

@@ -8,7 +8,7 @@
 namespace strata::cli {
 namespace {
 
-/// The last point under load: before anything is given back.
+/// The last point under load, before anything is freed.
 const TimelinePoint* end_of_load(const Row& row) {
   const TimelinePoint* end = nullptr;
   for (const TimelinePoint& point : row.timeline) {
@@ -23,7 +23,7 @@ double peak(const Row& row) {
   return static_cast<double>(highest);
 }
 
-/// What the program of a replay had alive meanwhile; without points for other loads.
+/// The live bytes of a replay's program; has no points for other loads.
 Mark live_line(const std::string& name, const Row& row) {
   Mark line{
       Mark::Kind::kDashed, kNoSeries, {}, "live bytes of the program, as " + name + " ran it"};
@@ -35,7 +35,7 @@ Mark live_line(const std::string& name, const Row& row) {
   return line;
 }
 
-/// "strata 4 of 10 MiB": what is left at the end of what there was at most.
+/// "strata 4 of 10 MiB": what remains at the end, of the peak.
 std::string kept_of_peak(const std::string& name, const Row& row) {
   double most = peak(row);
   ChosenUnit unit = unit_for(Quantity::kBytes, most);
@@ -54,7 +54,7 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   }
   if (drawn.empty()) return plot;
   double highest = 0;
-  double latest = 1e-6;  // an axis has a length even if all points are at its start
+  double latest = 1e-6;  // gives the axis a length even if all points are at its start
   std::vector<EndLabel> ends;
   for (const Entry& entry : drawn) {
     const Series& series = who(all, entry);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRowHeight = 22;
 constexpr int kFrame = 52;  ///< above and below the plotting area
-/// From this ratio on, bars from zero would show the small ones as nothing.
+/// From this ratio on, small values would be invisible as bars from zero.
 constexpr double kTooFarApart = 25;
 
 struct Ranked {
@@ -21,7 +21,7 @@ struct Ranked {
   const Summary* summary;
 };
 
-/// Those that count, the best first.
+/// The ok contenders, best first.
 std::vector<Ranked> ranked(const Cell& cell, const std::string& metric) {
   std::vector<Ranked> found;
   for (const Entry& entry : cell.entries) {
@@ -43,7 +43,7 @@ const char* superlative(const std::string& metric) {
   return "lowest";
 }
 
-/// Which contender is best, by how much, and whether the runs show it.
+/// States which contender is best, by how much, and whether the runs prove it.
 std::string ranking_sentence(const Arrangement& all, const Cell& cell, const std::string& metric,
                              const std::vector<Ranked>& rows) {
   const Ranked& best = rows.front();
@@ -81,7 +81,7 @@ std::string value_and_ratio(const Cell& cell, const std::string& metric, const R
   return text;
 }
 
-/// One contender's bar or dot at height y, its runs, and its number in words.
+/// Adds a contender's bar or dot at height y, with its runs and its number as text.
 void add_bar(Plot& plot, const Arrangement& all, const Cell& cell, const std::string& metric,
              const Ranked& row, double y) {
   double scale = scale_of(metric);
@@ -126,8 +126,8 @@ std::string runs_note(const std::vector<Ranked>& rows) {
   return fmt::format("Median of {} runs; the line reaches from the lowest to the highest.", count);
 }
 
-/// What threads would do that cost each other nothing: the best throughput with one thread, times
-/// the threads, up to the cores. Without points if the sweep is none of throughput over threads.
+/// Ideal scaling: the best single-thread throughput times the threads, up to the cores. Has no
+/// points unless the sweep is throughput over threads.
 Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
   Mark line{Mark::Kind::kDashed, kNoSeries, {}, "the best with one thread, times the threads"};
   if (!sweep.is_of_threads() || quantity_of(metric) != Quantity::kPerSecond) return line;
@@ -144,7 +144,7 @@ Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& m
   return line;
 }
 
-/// The two that are best at the end of a sweep, and the baseline.
+/// The best two contenders at the end of a sweep, and the baseline.
 std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
   const Cell& cell = all.cells[sweep.points.back().second];
   std::vector<Ranked> rows = ranked(cell, metric);

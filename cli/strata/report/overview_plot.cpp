@@ -14,10 +14,10 @@ namespace strata::cli {
 namespace {
 
 constexpr int kOverviewRowHeight = 20;
-/// More cells than this are a wall of dots; the table has them all.
+/// More cells would be a wall of dots; the table has them all.
 constexpr std::size_t kMostCells = 40;
 
-/// The number of one contender in one cell, as a share of its baseline's.
+/// A contender's metric in a cell, relative to the baseline.
 struct Share {
   int series;
   double at;
@@ -30,7 +30,7 @@ struct OverviewRow {
   std::vector<Share> shares;
 };
 
-/// Of speed, so that more is better whatever the metric counts.
+/// Converts to speed, so that more is better for any metric.
 Share as_speed(Share share, const std::string& metric) {
   if (better(metric) == Better::kMore) return share;
   double low = share.low;
@@ -71,7 +71,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
       count.sum += std::log(share.at);
     }
   }
-  // The contender of most loads comes first, then the best on the geometric mean.
+  // First the contender that is better in most loads, then by geometric mean.
   std::vector<std::tuple<int, double, std::string>> parts;
   for (const auto& [series, count] : counts) {
     if (count.better == 0) continue;
@@ -89,7 +89,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
   return fmt::format("{}: {}", better, text.empty() ? "none" : text);
 }
 
-/// What the rows that lie on the good side of the baseline have in common.
+/// What rows on the good side of the baseline have in common.
 std::string better_than(const std::string& base, const std::string& metric) {
   if (metric.empty()) return fmt::format("Faster than {}", base);
   if (metric == kPeakMetric) return fmt::format("Leaner than {}", base);

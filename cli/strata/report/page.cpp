@@ -11,19 +11,19 @@
 namespace strata::cli {
 namespace {
 
-/// Nothing is fetched, whatever a result file says: the browser itself refuses.
+/// Makes the browser refuse to fetch anything, whatever a result file contains.
 constexpr const char* kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 std::string styles() {
-  // Paper is white, whatever the screen was.
+  // Paper is white, whatever the screen's theme.
   return fmt::format(
       ":root{{color-scheme:light dark;{0}}}\n"
       "@media screen and (prefers-color-scheme:dark){{:root{{{1}}}}}\n{2}",
       css_variables(kLightPalette), css_variables(kDarkPalette), kPageStyle);
 }
 
-/// How many bytes the character has that the text begins with; 0 if they are no UTF-8 (RFC 3629).
+/// The length in bytes of the text's first character; 0 if it is not valid UTF-8 (RFC 3629).
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -38,7 +38,7 @@ std::size_t character_bytes(std::string_view text) {
   return is_too_long || is_none ? 0 : count;
 }
 
-/// The same with U+FFFD for each byte that is no UTF-8: of a command, or of a file's name.
+/// Replaces each byte that is not valid UTF-8, as in a command or a file name, by U+FFFD.
 std::string as_utf8(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -49,7 +49,7 @@ std::string as_utf8(std::string_view text) {
   return result;
 }
 
-/// The shape that stands for a series in plots, with its colour.
+/// A series' mark in its colour, as in plots.
 std::string swatch(const SeriesStyle& style) {
   static constexpr const char* kFilled[] = {"gpPt6",  "gpPt4",  "gpPt8",
                                             "gpPt12", "gpPt10", "gpPt14"};

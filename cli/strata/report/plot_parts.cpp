@@ -11,10 +11,10 @@
 namespace strata::cli {
 namespace {
 
-constexpr double kCharacterWidth = 7.2;  ///< of the text's 12 units, on average
+constexpr double kCharacterWidth = 7.2;  ///< average, in units, for 12-unit text
 constexpr int kFrame = 52;               ///< above and below the plotting area
 constexpr int kLabelHeight = 13;
-/// Between the plotting area and a label: the leader that ties it to its line.
+/// The gap between plotting area and label, for the leader that connects the label to its line.
 constexpr double kLeaderStarts = 3;
 constexpr double kLeaderEnds = 14;
 constexpr double kLabelStarts = 17;
@@ -33,7 +33,8 @@ std::vector<double> spread_apart(std::vector<double> wanted, double gap, double 
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return wanted[a] < wanted[b]; });
-  // Neighbours that are too close become one group, centred on the mean of what its members want.
+  // Merges neighbours that are too close into groups, each centred on the mean of its wanted
+  // values.
   struct Group {
     double sum;
     std::size_t first;

@@ -16,13 +16,13 @@
 namespace strata::cli {
 namespace {
 
-/// As many cells of a scenario are shown open; of more, only one.
+/// Up to this many cells of a scenario are expanded; with more, only one is.
 constexpr std::size_t kOpenCells = 2;
-/// Of more loads than this none has plots of its own: they would not be read.
+/// With more loads than this, no load has its own plots: nobody would read them.
 constexpr std::size_t kDrawnCells = 40;
-/// Of more sweeps than this, those over the first parameter that varies are drawn.
+/// With more sweeps than this, only those over the first varying parameter are drawn.
 constexpr std::size_t kDrawnSweeps = 12;
-/// As many scenarios have a place in the title.
+/// The maximum number of scenarios in the title.
 constexpr std::size_t kTitledScenarios = 3;
 
 std::string folded(const std::string& heading, const std::string& html, bool is_open) {
@@ -168,7 +168,7 @@ Page ResultsReport::page(const std::string& title, const Drawings& drawings) con
       }
       html += part.before;
       for (const PlotGroup& group : part.groups) {
-        // Two or four stand in pairs, others in threes, so that few places stay empty.
+        // Two or four plots are in pairs, others in threes, so that few places stay empty.
         bool is_even = group.size() % 2 == 0;
         html += is_even ? "<div class=\"plots pairs\">\n" : "<div class=\"plots\">\n";
         for (const Plot& plot : group) html += figure(plot, drawings.svgs[next++]);

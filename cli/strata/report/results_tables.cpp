@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}};
 constexpr const char* kKept = "after_rss_bytes";
 
-/// A field whose number sorts as it is, however it is written.
+/// A table cell that sorts by its number, however that is written.
 std::string number_field(double value, const std::string& text, bool is_best = false,
                          const std::string& small = {}) {
   std::string more = small.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(small));
@@ -34,7 +34,7 @@ std::string text_field(std::string_view text) {
 
 constexpr const char* kNoField = "<td data-v=\"\"></td>";
 
-/// Whether the row has the best median of its cell, and is better than another.
+/// Whether the row has the best median of its cell, and another row is worse.
 bool is_best(const Cell& cell, const Row& row, const std::string& metric) {
   const Summary* mine = row.metric(metric);
   if (mine == nullptr || !row.ok || better(metric) == Better::kNeither) return false;
@@ -61,7 +61,7 @@ std::string ratio_field(const Cell& cell, const Row& row, const std::string& met
   return number_field(ratio.ratio, brief(Quantity::kRatio, ratio.ratio), false, interval(ratio));
 }
 
-/// Of the kind of operation that comes first.
+/// The latencies of the first kind of operation.
 const Latency* first_latency(const Row& row) {
   return row.latencies.empty() ? nullptr : &row.latencies.front().second;
 }
@@ -71,12 +71,12 @@ struct Columns {
   bool has_measurements = false;
   bool has_latencies = false;
   std::vector<std::string> metrics;
-  std::set<std::string> rated;  ///< metrics with a column of ratios beside them
+  std::set<std::string> rated;  ///< metrics with a ratio column beside them
   std::size_t numbers = 0;      ///< columns of numbers
 };
 
-/// What loads are compared by: speed, memory, latency. Everything else is in each cell's own table:
-/// one that is as wide as all metrics fits on no screen and on no paper.
+/// The columns that compare loads: speed, memory, latency. Everything else is in each cell's table,
+/// because a table of all metrics fits on no screen and no paper.
 Columns columns_of(const Arrangement& all) {
   Columns columns;
   auto add = [&](const std::string& metric) {
@@ -134,7 +134,7 @@ std::string table_row(const Cell& cell, const Entry& entry, const Columns& colum
   return html + "</tr>\n";
 }
 
-/// The speed-ups of one load with so many threads, or of all together.
+/// The speedups of one load with a number of threads, or of all loads together.
 struct SpeedupRow {
   std::string load;
   double threads;
@@ -158,11 +158,11 @@ std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
   return rows;
 }
 
-/// Over the loads, for each number of threads; only contenders that scaled in every load.
+/// Means over the loads, per number of threads; only for contenders that scaled in every load.
 std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
   struct Sum {
     std::size_t loads = 0;
-    std::map<int, std::pair<std::size_t, double>> logs;  ///< how many, and their sum
+    std::map<int, std::pair<std::size_t, double>> logs;  ///< their number and sum
   };
   std::map<double, Sum> sums;
   for (const SpeedupRow& row : rows) {

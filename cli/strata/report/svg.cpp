@@ -17,7 +17,7 @@ std::string_view between(std::string_view text, std::string_view open, std::stri
   return end == std::string_view::npos ? std::string_view{} : text.substr(at, end - at);
 }
 
-/// "rgb(  1,   4,   2)", as gnuplot writes it in some places, and "rgb(1,4,2)", as in others.
+/// gnuplot writes both "rgb(  1,   4,   2)" and "rgb(1,4,2)".
 void name_colour(std::string& text, ColourRole role, int number, const std::string& variable) {
   int green = static_cast<int>(role);
   text = replaced(text, fmt::format("rgb({:3}, {:3}, {:3})", 1, green, number), variable);
@@ -34,7 +34,7 @@ void name_colours(std::string& text) {
   }
 }
 
-/// gnuplot opens a group for every change of pen; most of them are empty.
+/// Removes empty groups: gnuplot opens a group at every change of pen.
 void drop_empty_groups(std::string& text) {
   std::size_t at = 0;
   while ((at = text.find("<g ", at)) != std::string::npos) {
@@ -43,15 +43,15 @@ void drop_empty_groups(std::string& text) {
     std::size_t next = text.find_first_not_of(" \t\n", end + 1);
     if (next != std::string::npos && text.compare(next, 4, "</g>") == 0) {
       text.erase(at, next + 4 - at);
-      at = at >= 3 ? text.rfind('<', at - 1) : 0;  // its parent may be empty now
+      at = at >= 3 ? text.rfind('<', at - 1) : 0;  // its parent may now be empty
     } else {
       at = end;
     }
   }
 }
 
-/// gnuplot numbers what it plots from 1, and the first is the one that draws nothing. Its titles
-/// are the numbers; ours are what a pointer shows.
+/// gnuplot titles its plots by number, from 1, and the first draws nothing. Replaces these titles
+/// by our tooltips.
 void name_marks(std::string& text, const Plot& plot) {
   for (std::size_t i = 0; i < plot.marks.size(); ++i) {
     const Mark& mark = plot.marks[i];
@@ -62,7 +62,7 @@ void name_marks(std::string& text, const Plot& plot) {
     if (!mark.tip.empty()) named += fmt::format("<title>{}</title>", html_escaped(mark.tip));
     text = replaced(text, open, named);
   }
-  text = replaced(text, "<title>p_plot_1</title>", "");  // then it is an empty group
+  text = replaced(text, "<title>p_plot_1</title>", "");  // leaves an empty group
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::string tidy_svg(std::string_view drawing, const Plot& plot) {
   std::size_t end_of_defs = drawing.find("</defs>");
   std::size_t end = drawing.rfind("</svg>");
   if (end_of_defs == std::string_view::npos || end == std::string_view::npos) return {};
-  // Up to the end of the group that holds everything.
+  // Ends with the group that contains everything.
   std::string body(drawing.substr(end_of_defs + 7, drawing.rfind("</g>", end) - end_of_defs - 7));
   name_colours(body);
   for (const char* unneeded :
