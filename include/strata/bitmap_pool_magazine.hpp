@@ -49,7 +49,7 @@ class BitmapPoolMagazine {
   BitmapPoolMagazine(const BitmapPoolMagazine&) = delete;
   BitmapPoolMagazine& operator=(const BitmapPoolMagazine&) = delete;
 
-  /// \returns  A block; nullptr if this magazine and the pool have none.
+  /// \returns  A block; nullptr if this magazine is empty and the pool returns nullptr.
   /// \cost     A load; every few calls, an allocate_batch().
   void* allocate() noexcept { return count_ != 0 ? blocks_[--count_] : refill(); }
 

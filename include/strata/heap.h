@@ -3,8 +3,8 @@
 /// \file  strata::Heap (strata/heap.hpp) for C, in the archive strata::heap: heaps of one's own
 /// beside the process's malloc, each with limits, statistics and a name.
 ///
-/// Any thread may free a block, but only into its own heap. What strata/heap.hpp says about misuse,
-/// cost, fork and memory holds here, too. A heap must not be NULL.
+/// Any thread may free a block, but only into the heap that it came from. What strata/heap.hpp says
+/// about misuse, cost, fork and memory holds here, too. A heap must not be NULL.
 /// \threads  Every function: any number at once, unless said otherwise.
 
 #ifdef __cplusplus

@@ -17,10 +17,10 @@ class UserHeap;
 /// whatever that is. It works like Strata's malloc and is as fast, with its own limits, statistics
 /// and name. Resetting or destroying it frees all its blocks at once.
 ///
-/// Any thread may free a block, but only into its own heap. Freeing it into another heap ends the
-/// program with a sentence that names both; so does passing it to free(), if the malloc is Strata's
-/// and linked from the same archive. A small block is detected when it reaches its span, as with
-/// any misuse (docs/design.md has the table), a larger one at once.
+/// Any thread may free a block, but only into the heap that it came from. Freeing it into another
+/// heap ends the program with a sentence that names both; so does passing it to free(), if the
+/// malloc is Strata's and linked from the same archive. A small block is detected when it reaches
+/// its span, as with any misuse (docs/design.md has the table), a larger one at once.
 ///
 /// An unused heap costs some 300 bytes; one with a single block takes 25 KB of the 128 KiB that it
 /// then counts as held. Up to kMostHeaps may exist at once. Move-only, while no thread is inside a

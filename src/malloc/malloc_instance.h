@@ -269,7 +269,7 @@ class MallocInstance {
   // Chosen: long enough that a program which goes on asking pays nothing, and too short to notice;
   // a program that replaces objects at its limit spends at most a ninth of its time.
   static constexpr std::uint64_t kVainNs = 1'000'000;
-  static constexpr std::uint64_t kVainTimes = 8;  // as long as the vain pass took
+  static constexpr std::uint64_t kVainTimes = 8;  // as long as the release in vain took
   // Chosen: for a process that was stopped during a pass, which then seems to have taken this long.
   static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
   // Chosen: the share of the heap that has to come back before: searching the whole heap for so

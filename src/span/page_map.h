@@ -26,7 +26,7 @@ class HeapNames;
 ///
 /// The tables are readable everywhere, but writable only where open() was called: a kernel that
 /// counts writable memory counts little, and never backs them with huge pages. They lie one after
-/// the other, between inaccessible pages.
+/// the other, between two pages that nobody can write.
 ///
 /// \threads  Lookups at any time. The owner of the pages calls set_…() under its lock. Another
 ///           thread gets an address only through the program's own synchronization, which orders

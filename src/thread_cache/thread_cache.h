@@ -75,7 +75,8 @@ class CacheBudget {
   // Chosen: nearly a batch of 100 objects of 32 KiB for each of eight threads, and as much as all
   // caches may hold by default (docs/decisions/0013).
   static constexpr std::size_t kLeastLastingBytes = std::size_t{32} << 20;
-  // Chosen: a smaller part of the heap changes what bins may hold by no more than that part.
+  // Chosen: the size seen is written again only when it is off by more than this part, so what
+  // bins may hold is off by no more.
   static constexpr std::size_t kLittleChange = 16;
   // Chosen: still a batch of the usual classes for some threads.
   static constexpr std::size_t kPressedBytes = std::size_t{256} << 10;

@@ -77,8 +77,8 @@ constexpr std::size_t kColumnBytes = 256 * 1024;
 constexpr std::uint32_t kMostThreads = 1 << 20;
 constexpr std::uint64_t kMostNanoseconds = std::uint64_t{1} << 62;  ///< a trace of 146 years
 
-/// The tag of an event: the operation in the low bits, then flags for what differs from
-/// expectation.
+/// The tag of an event: the operation in the low bits, then flags for what is or is not as
+/// expected.
 constexpr unsigned kOperationMask = 7;
 constexpr unsigned kOtherThread = 1 << 3;  ///< than the event before: a number in kThreads
 constexpr unsigned kLaterTime = 1 << 4;    ///< than the event before: ticks in kTimes
