@@ -71,6 +71,29 @@ template <typename... Rest>
   if (is_noted) leave(state);
 }
 
+/// \param form  the next library's function
+[[gnu::always_inline]] inline void* make_aligned(void* (*Next::*form)(std::size_t, std::size_t),
+                                                 std::size_t alignment,
+                                                 std::size_t bytes) noexcept {
+  ThreadState& state = t_state;
+  if (!find_next()) return allocate_first(bytes, alignment);
+  const auto function = g_next.*form;
+  if (function == nullptr) return refuse();
+  if (!enter(state)) return function(alignment, bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_aligned(state, function(alignment, bytes), alignment, bytes, stack);
+}
+
+/// \param form  the next library's function
+[[gnu::always_inline]] inline void* make_pages(void* (*Next::*form)(std::size_t),
+                                               std::size_t bytes) noexcept {
+  ThreadState& state = t_state;
+  if (!find_next() || g_next.*form == nullptr) return refuse();
+  if (!enter(state)) return (g_next.*form)(bytes);
+  const std::uint32_t stack = STRATA_STACK_HERE(state);
+  return note_aligned(state, (g_next.*form)(bytes), strata::os::page_bytes(), bytes, stack);
+}
+
 }  // namespace
 
 STRATA_NAME void* malloc(std::size_t bytes) { return make(bytes); }
@@ -155,35 +178,12 @@ STRATA_NAME int posix_memalign(void** out, std::size_t alignment, std::size_t by
   return error;
 }
 
-/// \param form  the next library's function
-[[gnu::always_inline]] inline void* make_aligned(void* (*Next::*form)(std::size_t, std::size_t),
-                                                 std::size_t alignment,
-                                                 std::size_t bytes) noexcept {
-  ThreadState& state = t_state;
-  if (!find_next()) return allocate_first(bytes, alignment);
-  const auto function = g_next.*form;
-  if (function == nullptr) return refuse();
-  if (!enter(state)) return function(alignment, bytes);
-  const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, function(alignment, bytes), alignment, bytes, stack);
-}
-
 STRATA_NAME void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   return make_aligned(&Next::aligned_alloc, alignment, bytes);
 }
 
 STRATA_NAME void* memalign(std::size_t alignment, std::size_t bytes) {
   return make_aligned(&Next::memalign, alignment, bytes);
-}
-
-/// \param form  the next library's function
-[[gnu::always_inline]] inline void* make_pages(void* (*Next::*form)(std::size_t),
-                                               std::size_t bytes) noexcept {
-  ThreadState& state = t_state;
-  if (!find_next() || g_next.*form == nullptr) return refuse();
-  if (!enter(state)) return (g_next.*form)(bytes);
-  const std::uint32_t stack = STRATA_STACK_HERE(state);
-  return note_aligned(state, (g_next.*form)(bytes), strata::os::page_bytes(), bytes, stack);
 }
 
 STRATA_NAME void* valloc(std::size_t bytes) { return make_pages(&Next::valloc, bytes); }

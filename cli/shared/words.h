@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -21,18 +22,16 @@ inline std::string_view take_word(std::string_view& text, char separator = ' ') 
 
 /// Parses all of `text` as a finite number, or returns nothing. Accepts no leading + and no spaces;
 /// independent of the locale (from_chars).
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text, [[maybe_unused]] int base = 10) {
+/// \param base  of a whole number; 10 without it
+template <typename Number, std::same_as<int>... Base>
+std::optional<Number> parse_number(std::string_view text, Base... base) {
   Number value{};
   const char* end = text.data() + text.size();
-  std::from_chars_result result{};
+  const auto [stop, error] = std::from_chars(text.data(), end, value, base...);
+  if (error != std::errc() || stop != end) return std::nullopt;
   if constexpr (std::is_floating_point_v<Number>) {
-    result = std::from_chars(text.data(), end, value);
     if (!std::isfinite(value)) return std::nullopt;
-  } else {
-    result = std::from_chars(text.data(), end, value, base);
   }
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
   return value;
 }
 

@@ -21,16 +21,17 @@ void run_together(int count, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// The same, and meanwhile() on one more, again and again until the others have ended.
+/// The same, and meanwhile() on one more, at least once and until the others have ended.
 template <typename Body, typename Meanwhile>
 void run_together(int count, Body body, Meanwhile meanwhile) {
-  std::atomic<int> running{count};
+  std::atomic<int> running{count};  // relaxed: join() orders what they did
   run_together(count + 1, [&](int i) {
     if (i != count) {
       body(i);
-      running.fetch_sub(1);
+      running.fetch_sub(1, std::memory_order_relaxed);
     } else {
-      while (running.load() != 0) meanwhile();
+      do meanwhile();
+      while (running.load(std::memory_order_relaxed) != 0);
     }
   });
 }

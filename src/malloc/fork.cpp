@@ -33,7 +33,7 @@ void before_fork() noexcept {
   LocksInFork::begin();
   // One that joins meanwhile has no part in this fork.
   g_forking = g_first.load(std::memory_order_acquire);
-  for (ForkParty* party = g_forking; party != nullptr; party = party->next) {
+  for (ForkParty* party = g_forking; party != nullptr; party = party->next_party) {
     LocksInFork::begin_next();
     party->before_fork();
   }
@@ -55,7 +55,7 @@ void after_fork_in_parent() noexcept {
 /// Calls the earliest party first.
 void go_on_in_child(ForkParty* party) noexcept {
   if (party == nullptr) return;
-  go_on_in_child(party->next);
+  go_on_in_child(party->next_party);
   party->after_fork_in_child();
 }
 
@@ -70,9 +70,9 @@ void after_fork_in_child() noexcept {
 }  // namespace
 
 bool take_part_in_forks(ForkParty& party) noexcept {
-  party.next = g_first.load(std::memory_order_relaxed);
+  party.next_party = g_first.load(std::memory_order_relaxed);
   g_first.store(&party, std::memory_order_release);
-  if (party.next != nullptr) return true;
+  if (party.next_party != nullptr) return true;
   return os::register_fork_handlers(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -12,7 +12,7 @@ class ForkParty {
   /// served as if it held some.
   virtual void after_fork_in_child() noexcept {}
 
-  ForkParty* next = nullptr;  ///< of take_part_in_forks()
+  ForkParty* next_party = nullptr;  ///< of take_part_in_forks()
 
  protected:
   ~ForkParty() = default;

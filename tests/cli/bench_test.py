@@ -155,6 +155,20 @@ class Bench(InFolder):
         watched = [point["t_s"] for point in row["timeline"] if point["phase"] == "freeing"]
         self.assertGreater(len(watched), 5)
 
+    def test_of_processes_the_first_is_watched_and_no_operation_is_timed(self):
+        done, rows = self.bench("--workers", "threads,processes", "--threads", "2", "--batch", "100000",
+                                scenario="scale")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["params"]["workers"] for row in rows], ["threads", "processes"])
+        threads, processes = (row["metrics"] for row in rows)
+        self.assertIn("alloc", rows[0]["latencies"])
+        self.assertFalse(rows[1].get("latencies"))
+        size = 100_000 * 64
+        self.assertGreater(processes["load_minor_faults"]["min"], size / 4096 * 0.9)
+        self.assertGreater(processes["peak_rss_bytes"]["min"], size)
+        self.assertLess(processes["peak_rss_bytes"]["min"], threads["peak_rss_bytes"]["min"])
+        self.assertGreater(processes["core_ns_per_op"]["min"], 0)
+
     def test_the_same_seed_is_the_same_work(self):
         size = self.folder / "sizes.csv"
         size.write_text("bytes,weight\n24,1\n5000,1\n")

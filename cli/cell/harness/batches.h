@@ -153,10 +153,11 @@ void run_batches(
 }
 
 /// The same with a process per lane. The processes share no memory, so whatever slows them down
-/// compared with one alone is the machine. There are no latencies; memory is measured in the first
-/// process only.
-template <typename MakeLane>
-void run_batches_in_processes(Cell& cell, MakeLane make_lane) {
+/// compared with one alone is the machine. In each of them run_part(run) calls run(make_lane) once,
+/// with a contender made there for one thread. There are no latencies; what is seen of memory from
+/// outside is the first process's.
+template <typename RunPart>
+void run_batches_in_processes(Cell& cell, RunPart run_part) {
   struct Outcome {
     BatchTimes times;
     std::uint64_t allocations;
@@ -169,15 +170,17 @@ void run_batches_in_processes(Cell& cell, MakeLane make_lane) {
   copies.start(count, [&](int i) {
     cell.continue_as_copy(i);
     Worker& worker = cell.worker(i);
-    auto lane = make_lane(worker);
-    copies.arrive_and_wait();
-    cell.start_clock();
-    const BatchTimes times = detail::run_lane(cell, worker, lane);
-    copies.arrive_and_wait();
-    detail::drain(lane, worker);
-    outcomes[static_cast<std::size_t>(i)] = {times, worker.allocations, worker.frees,
-                                             worker.failed_allocations};
-    copies.arrive_and_wait();
+    run_part([&](auto make_lane) {
+      auto lane = make_lane(worker);
+      copies.arrive_and_wait();
+      cell.start_clock();
+      const BatchTimes times = detail::run_lane(cell, worker, lane);
+      copies.arrive_and_wait();
+      detail::drain(lane, worker);
+      outcomes[static_cast<std::size_t>(i)] = {times, worker.allocations, worker.frees,
+                                               worker.failed_allocations};
+      copies.arrive_and_wait();
+    });
   });
   copies.wait_for_all();
   cell.begin_load();

@@ -135,6 +135,7 @@ void Cell::begin_load() {
 }
 
 void Cell::continue_as_copy(int worker) noexcept {
+  plan_.sample_rate = 0;
   if (worker > 0) {
     table_bytes = &table_bytes_without_board;
   } else if (board_ != nullptr) {

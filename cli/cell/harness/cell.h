@@ -94,8 +94,8 @@ class Cell {
   void begin_load();
   /// Starts the clock in this process, a copy of the one that began the load.
   void start_clock() noexcept { began_s_ = now_s(); }
-  /// Makes this process, a copy, run one worker's part of the load. Only the first process is
-  /// watched from outside.
+  /// Makes this process, a copy, run one worker's part of the load. Only the first copy is watched
+  /// from outside. No operation is timed: nobody would collect the latencies.
   void continue_as_copy(int worker) noexcept;
   /// True once the seconds, or this share of them, have passed. Never true if only --ops bounds the
   /// load.

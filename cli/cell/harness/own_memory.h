@@ -21,7 +21,7 @@ inline std::atomic<std::uint64_t>* table_bytes = &table_bytes_without_board;
 enum class Owner {
   kHarness,    ///< a table: resident from the start, not counted as the contender's memory
   kContender,  ///< the storage of a pool: resident as it is touched, counted
-  kCopies,     ///< shared memory that copies of this process write; not counted
+  kCopies,     ///< a page or two, which copies of this process share; counted
 };
 
 /// Zeroed pages from the kernel, separate from the measured allocator and its blocks. A scenario

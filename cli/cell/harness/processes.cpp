@@ -1,11 +1,15 @@
 #include "harness/processes.h"
 
+#include <linux/futex.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <ctime>
 #include <system_error>
@@ -13,36 +17,46 @@
 namespace strata::cell {
 namespace {
 
-void take_a_nap() noexcept {
-  timespec nap{0, 200'000};
-  ::nanosleep(&nap, nullptr);
+/// Sleeps while the word has this value, at most for a tenth of a second, in which nobody is told
+/// that a process of the other side has ended.
+void sleep_while(const std::uint32_t& word, std::uint32_t value) noexcept {
+  const timespec most{0, 100'000'000};
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &most, nullptr, 0);
+}
+
+void add_one_and_wake(std::uint32_t& word) noexcept {
+  std::atomic_ref(word).fetch_add(1, std::memory_order_release);
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+std::uint32_t value_of(std::uint32_t& word) noexcept {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
 }  // namespace
 
-Processes::~Processes() {
-  for (const pid_t copy : copies_) ::kill(copy, SIGKILL);
-  for (const pid_t copy : copies_) ::waitpid(copy, nullptr, 0);
+void Processes::prepare(int count) {
+  copies_.reserve(static_cast<std::size_t>(count));
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, nobody could tell that a copy has ended
 }
 
 void Processes::arrive_and_wait() noexcept {
-  // release, acquire: writes before a gate are visible once all copies have arrived
-  std::atomic_ref(gate_[0].arrived).fetch_add(1, std::memory_order_release);
-  while (std::atomic_ref(gate_[0].opened).load(std::memory_order_acquire) == passed_) take_a_nap();
+  add_one_and_wake(gate_[0].arrived);
+  while (value_of(gate_[0].opened) == passed_) sleep_while(gate_[0].opened, passed_);
   ++passed_;
 }
 
 void Processes::wait_for_all() noexcept {
-  const int all = static_cast<int>(copies_.size()) * (gate_[0].opened + 1);
-  while (std::atomic_ref(gate_[0].arrived).load(std::memory_order_acquire) < all) {
-    end_with_a_copy();
-    take_a_nap();
+  const auto all = static_cast<std::uint32_t>(copies_.size()) * (value_of(gate_[0].opened) + 1);
+  for (;;) {
+    const std::uint32_t arrived = value_of(gate_[0].arrived);
+    if (arrived == all) return;
+    end_if_a_copy_did();
+    sleep_while(gate_[0].arrived, arrived);
   }
 }
 
-void Processes::open_gate() noexcept {
-  std::atomic_ref(gate_[0].opened).fetch_add(1, std::memory_order_release);
-}
+void Processes::open_gate() noexcept { add_one_and_wake(gate_[0].opened); }
 
 bool Processes::is_copy_after_fork() {
   const pid_t parent = ::getpid();
@@ -60,17 +74,28 @@ bool Processes::is_copy_after_fork() {
 
 void Processes::end_copy() noexcept { ::_exit(0); }
 
-void Processes::end_with_a_copy() noexcept {
+void Processes::end_if_a_copy_did() noexcept {
   int status = 0;
   const pid_t ended = ::waitpid(-1, &status, WNOHANG);
-  if (ended <= 0) return;
+  if (ended == 0) return;
   std::erase(copies_, ended);
-  this->~Processes();
-  if (WIFSIGNALED(status)) {
-    ::signal(WTERMSIG(status), SIG_DFL);
-    ::raise(WTERMSIG(status));
-  }
-  ::_exit(WEXITSTATUS(status));
+  end_all();
+  if (ended < 0) ::_exit(1);
+  if (!WIFSIGNALED(status)) ::_exit(WEXITSTATUS(status));
+  const int number = WTERMSIG(status);
+  std::signal(number, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  std::raise(number);
+  ::_exit(128 + number);
+}
+
+void Processes::end_all() noexcept {
+  for (const pid_t copy : copies_) ::kill(copy, SIGKILL);
+  for (const pid_t copy : copies_) ::waitpid(copy, nullptr, 0);
+  copies_.clear();
 }
 
 }  // namespace strata::cell

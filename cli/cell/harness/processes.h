@@ -2,32 +2,34 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "harness/own_memory.h"
 
 namespace strata::cell {
 
-/// Copies of this process that run in parallel and meet at gates, which this process opens. They
-/// share only memory of Owner::kCopies.
+/// Copies of this process that run side by side and meet at gates, which this process opens. They
+/// share no memory but Owner::kCopies.
 ///
-/// If a copy ends before its last gate, this process ends the same way. If this process ends, so do
-/// the copies.
+/// If a copy ends before its last gate, this process ends as the copy did. If this process ends, so
+/// do the copies.
+/// \threads  One of each process.
 class Processes {
  public:
   /// \errors  std::bad_alloc.
   Processes() : gate_(1) {}
-  /// Ends the copies that still run.
-  ~Processes();
+  /// Ends the copies that are still there.
+  ~Processes() { end_all(); }
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Starts `count` copies, each of which runs body(index) and ends.
-  /// \pre     called once, while there are no other threads
+  /// Starts `count` copies, each of which runs body(index) and ends. To be called once. An
+  /// exception of a body is one of this call, in the copy.
   /// \errors  std::system_error.
   template <typename Body>
   void start(int count, Body body) {
-    copies_.reserve(static_cast<std::size_t>(count));
+    prepare(count);
     for (int i = 0; i < count; ++i) {
       if (!is_copy_after_fork()) continue;
       body(i);
@@ -35,28 +37,33 @@ class Processes {
     }
   }
 
-  /// In a copy: waits for the next gate.
+  /// In a copy: waits for the next gate. Sleeps, so the copies that still run are undisturbed.
   void arrive_and_wait() noexcept;
 
-  /// Waits until all copies have arrived at the next gate.
+  /// In this process: waits until all copies have arrived at the next gate.
+  /// \cost  a look at the copies ten times a second
   void wait_for_all() noexcept;
-  /// Lets the copies go on.
+  /// In this process, after wait_for_all(): lets the copies go on.
   void open_gate() noexcept;
 
  private:
+  // Both are atomic and futexes of all copies. What was written before an arrival (release) is seen
+  // after wait_for_all() (acquire), what before an opening after arrive_and_wait().
   struct Gate {
-    int arrived;  // summed over all gates; atomic, as is `opened`
-    int opened;   // gates
+    std::uint32_t arrived;  // of all copies, at all gates so far
+    std::uint32_t opened;   // gates
   };
 
+  void prepare(int count);
   bool is_copy_after_fork();
   [[noreturn]] static void end_copy() noexcept;
-  /// Ends this process as a copy did; does nothing while all copies live.
-  void end_with_a_copy() noexcept;
+  /// Returns if all copies are alive.
+  void end_if_a_copy_did() noexcept;
+  void end_all() noexcept;
 
   OwnMemory<Gate, Owner::kCopies> gate_;
   std::vector<pid_t> copies_;
-  int passed_ = 0;  // gates, by this copy
+  std::uint32_t passed_ = 0;  // gates, by this copy
 };
 
 }  // namespace strata::cell

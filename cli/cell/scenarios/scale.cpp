@@ -74,17 +74,19 @@ void scale(Cell& cell) {
   const Plan plan(cell);
   Needs needs;
   needs.smallest_bytes = needs.largest_bytes = plan.bytes;
-  needs.live_blocks = plan.batch * static_cast<std::size_t>(cell.threads());
-  needs.threads = cell.threads();
   needs.is_freed_at_once = true;
-  with_contender<kFits>(cell, needs, [&](auto& memory) {
-    auto make_lane = [&](Worker& worker) { return Lane(plan, memory, worker); };
-    if (cell.text("workers") == "processes") {
-      run_batches_in_processes(cell, make_lane);
-    } else {
-      run_batches(cell, make_lane);
-    }
-  });
+  const auto run_for = [&](int threads, auto run) {
+    needs.threads = threads;
+    needs.live_blocks = plan.batch * static_cast<std::size_t>(threads);
+    with_contender<kFits>(cell, needs, [&](auto& memory) {
+      run([&](Worker& worker) { return Lane(plan, memory, worker); });
+    });
+  };
+  if (cell.text("workers") == "processes") {
+    run_batches_in_processes(cell, [&](auto run) { run_for(1, run); });
+  } else {
+    run_for(cell.threads(), [&](auto make_lane) { run_batches(cell, make_lane); });
+  }
 }
 
 const Registration<scale> kScale({
@@ -99,8 +101,8 @@ const Registration<scale> kScale({
             Option::choice("order", "fifo", {"fifo", "lifo", "random"},
                            "the first block is freed first, or last, or they go in random order"),
             Option::choice("workers", "threads", {"threads", "processes"},
-                           "threads of one process, or as many processes, which share no memory: "
-                           "what these lose, the machine takes"),
+                           "--threads of one process, or so many processes, which share no memory "
+                           "(without latencies)"),
         },
     .shown = {"core_ns_per_op", "ops_per_s", "peak_rss_bytes"},
 });

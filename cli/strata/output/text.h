@@ -34,6 +34,7 @@ std::string counted(Count count, std::string_view one) {
 }
 
 /// Replaces each `from` by `to`.
+/// \pre  `from` is not empty
 std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 
 /// Formats a command for a shell, quoted where necessary.

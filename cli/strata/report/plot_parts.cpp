@@ -77,7 +77,8 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   const auto gaps = static_cast<int>(labels.size()) - 1;
   plot.height = std::max(plot.height, kFrame + kLabelHeight * gaps);  // room for all
   const std::vector<double> ends = wanted;
-  wanted = spread_apart(std::move(wanted), kLabelHeight / double(plot.height - kFrame), 0, 1);
+  wanted = spread_apart(std::move(wanted), kLabelHeight / static_cast<double>(plot.height - kFrame),
+                        0, 1);
   double unit = 1.0 / (Plot::kWidth - plot.left - plot.right);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const EndLabel& label = labels[i];

@@ -91,6 +91,25 @@ TEST(Scaling, ASpeedUpIsToOneThreadOfTheSameContenderAndLoad) {
   EXPECT_THAT(table, Not(HasSubstr("geometric mean of 1")));
 }
 
+TEST(Scaling, ThreadsAndProcessesHaveMeansOfTheirOwn) {
+  std::vector<Json> rows;
+  for (const char* workers : {"threads", "processes"}) {
+    for (int size : {32, 64}) {
+      const double rate = size == 64 ? 12e6 : 3e6;
+      rows.push_back(row("strata", 1, 1e6, size));
+      rows.push_back(row("strata", 2, workers[0] == 't' ? rate : rate / 6, size));
+      for (std::size_t i : {rows.size() - 2, rows.size() - 1})
+        rows[i]["params"]["workers"] = workers;
+    }
+  }
+  const Arrangement all = arrange(read(rows));
+  const std::string table = speedup_table(all, "scale");
+  EXPECT_THAT(table, HasSubstr("geometric mean of 2, threads</th><td data-v=\"2\">2</td>"
+                               "<td data-v=\"6\">6.00×</td>"));
+  EXPECT_THAT(table, HasSubstr("geometric mean of 2, processes</th><td data-v=\"2\">2</td>"
+                               "<td data-v=\"1\">1.00×</td>"));
+}
+
 TEST(Scaling, WhoFailedWithOneThreadHasNoSpeedUp) {
   std::vector<Json> rows = two_who_scale();
   rows[0]["ok"] = false;

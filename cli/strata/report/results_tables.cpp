@@ -139,13 +139,20 @@ struct SpeedupRow {
   std::string load;
   double threads;
   std::map<int, double> of;  ///< by series
+  std::string workers;       ///< threads or processes, where a scenario can have either
 };
+
+/// What the machine alone takes, with processes, is no part of a mean over threads.
+std::string workers_of(const Row& row) {
+  const auto workers = row.params.find("workers");
+  return workers != row.params.end() && workers->is_string() ? workers->get<std::string>() : "";
+}
 
 std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
   std::map<int, double> alone;
   std::vector<SpeedupRow> rows;
   for (const auto& [threads, index] : sweep.points) {
-    SpeedupRow row{sweep.fixed, threads, {}};
+    SpeedupRow row{sweep.fixed, threads, {}, workers_of(*all.cells[index].entries.front().row)};
     for (const Entry& entry : all.cells[index].entries) {
       const Summary* rate = entry.row->metric("ops_per_s");
       if (!entry.row->ok || rate == nullptr || rate->median <= 0) continue;
@@ -164,9 +171,9 @@ std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
     std::size_t loads = 0;
     std::map<int, std::pair<std::size_t, double>> logs;  ///< their number and sum
   };
-  std::map<double, Sum> sums;
+  std::map<std::pair<std::string, double>, Sum> sums;
   for (const SpeedupRow& row : rows) {
-    Sum& sum = sums[row.threads];
+    Sum& sum = sums[{row.workers, row.threads}];
     ++sum.loads;
     for (const auto& [series, factor] : row.of) {
       ++sum.logs[series].first;
@@ -174,9 +181,15 @@ std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
     }
   }
   std::vector<SpeedupRow> means;
-  for (const auto& [threads, sum] : sums) {
+  for (const auto& [of, sum] : sums) {
     if (sum.loads < 2) continue;
-    SpeedupRow row{fmt::format("geometric mean of {}", sum.loads), threads, {}};
+    const auto& [workers, threads] = of;
+    const bool is_of_both = sums.begin()->first.first != sums.rbegin()->first.first;
+    SpeedupRow row{fmt::format("geometric mean of {}{}{}", sum.loads, is_of_both ? ", " : "",
+                               is_of_both ? workers : ""),
+                   threads,
+                   {},
+                   workers};
     for (const auto& [series, logs] : sum.logs) {
       if (logs.first != sum.loads) continue;
       row.of[series] = std::exp(logs.second / static_cast<double>(sum.loads));
