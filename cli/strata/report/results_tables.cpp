@@ -142,7 +142,7 @@ struct SpeedupRow {
   std::string workers;       ///< threads or processes, where a scenario can have either
 };
 
-/// What the machine alone takes, with processes, is no part of a mean over threads.
+/// What runs side by side in the row's load; empty if its scenario has no such option.
 std::string workers_of(const Row& row) {
   const auto workers = row.params.find("workers");
   return workers != row.params.end() && workers->is_string() ? workers->get<std::string>() : "";
@@ -165,7 +165,8 @@ std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
   return rows;
 }
 
-/// Means over the loads, per number of threads; only for contenders that scaled in every load.
+/// Means over the loads, per number of threads, of threads and processes apart; only for contenders
+/// that scaled in every load.
 std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
   struct Sum {
     std::size_t loads = 0;
@@ -180,11 +181,11 @@ std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
       sum.logs[series].second += std::log(factor);
     }
   }
+  const bool is_of_both = !sums.empty() && sums.begin()->first.first != sums.rbegin()->first.first;
   std::vector<SpeedupRow> means;
   for (const auto& [of, sum] : sums) {
     if (sum.loads < 2) continue;
     const auto& [workers, threads] = of;
-    const bool is_of_both = sums.begin()->first.first != sums.rbegin()->first.first;
     SpeedupRow row{fmt::format("geometric mean of {}{}{}", sum.loads, is_of_both ? ", " : "",
                                is_of_both ? workers : ""),
                    threads,
