@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kBesideABlock = std::size_t{2} << 20;
 // Chosen: either the first few have enough, or it is spread over many and all are asked.
 constexpr int kMostOfTheLargest = 16;
-// Chosen: for how long a holder that had nothing is not asked again: at least kVainNs, and
-// kVainTimes as long as asking took.
+// Chosen: after all holders were asked in vain, for how long all are not asked again: at least
+// kVainNs, and kVainTimes as long as asking took.
 constexpr std::uint64_t kVainNs = 1'000'000;
 constexpr std::uint64_t kVainTimes = 8;
 constexpr std::uint64_t kMostVainNs = 10'000'000'000;  // for a process that was stopped in a pass

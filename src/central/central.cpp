@@ -68,8 +68,9 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
          (count * SizeClassMap::bytes_of(size_class) >= kBatchBytes || count >= kBatchOfSmall);
 }
 
-/// Claims from another shard whose lock is free. If there is none, waits for the busy shard, if
-/// that is the thread's own and has more than a little: the heap must not grow beside free objects.
+/// Claims from another shard whose list of the class is not locked. If there is none, waits for the
+/// busy shard: the heap must not grow beside free objects. In a large heap, waits only if the shard
+/// is the thread's own and has more than a little.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const auto try_claim = [&](CentralShard& other) -> std::size_t {

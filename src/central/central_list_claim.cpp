@@ -124,7 +124,8 @@ constexpr std::uint64_t whole_bytes(std::uint64_t word) noexcept {
 constexpr std::uint32_t kNeighboursInLines = 8;
 static_assert(kNeighboursInLines * SizeClassMap::kGrain % detail::kCacheLineBytes == 0);
 
-/// Takes up to `count` objects of the span in lines where nobody has an object, from the same end.
+/// Takes up to `count` objects of the span in lines where nobody has an object, from the end
+/// `from`.
 /// \returns  the new end
 [[gnu::noinline]] void** take_whole_lines(Span& span, void** end, std::size_t count,
                                           CentralList::From from) noexcept {

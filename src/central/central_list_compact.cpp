@@ -34,8 +34,9 @@ constexpr std::size_t kBeginShare = 16;
 constexpr std::size_t kEndShare = 32;
 // Chosen: where so much is free, compacting goes on in any case.
 constexpr std::size_t kAlwaysShare = 3;
-// Chosen: compacting begins when this share of the objects has come back meanwhile; two rounds of
-// the scavenger count as much. What a batch leaves free for a moment is in the transfer cache.
+// Chosen: compacting begins when this share of the objects has come back while much was free; two
+// rounds of the scavenger count as much. What a batch leaves free for a moment is in the transfer
+// cache.
 constexpr std::size_t kReturnedShare = 64;
 // Chosen: a turn lasts until this share of the objects has come back. It was worth it if at most
 // kWorth of them came back for each object of the spans that became nearly empty; objects of spans
@@ -127,8 +128,8 @@ void CentralList::look() noexcept {
   }
 }
 
-/// Begins a turn, compacting or not. Spans follow some at a time, since other threads wait for the
-/// list: their order, and whether they are homeward.
+/// Begins a turn, compacting or not. The order of the spans, and whether they are homeward, is
+/// brought up to date for some spans at a time, since other threads wait for the list.
 void CentralList::compact(bool is_on) noexcept {
   if (!spans_.has_homeward()) return;
   is_compacting_.store(is_on, std::memory_order_relaxed);

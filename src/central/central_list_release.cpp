@@ -58,7 +58,8 @@ bool is_same_page(const void* p, const void* q) noexcept {
 
 }  // namespace
 
-/// The span of a returned object; nullptr if it is another list's.
+/// The span of a returned object; nullptr if it is another shard's or, under kAny, another class's.
+/// Otherwise another class's is fatal.
 inline Span* CentralList::own_span_of(const void* object, Classes classes) const noexcept {
   Span* const span = spans_.map().span_of(object);
   if (span == nullptr || span->use != use_) [[unlikely]] {

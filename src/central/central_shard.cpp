@@ -188,8 +188,8 @@ std::size_t CentralShard::keep(unsigned size_class, void* const* objects, std::s
 }
 
 /// Whether the shard's threads had got so many, which are then no longer counted. What the lane's
-/// own threads did not get, others did: those of a producer whose objects a thread of this lane
-/// frees.
+/// own threads did not get, other lanes' threads did: a producer's, whose objects a thread of this
+/// lane frees.
 inline bool CentralShard::take_claimed(Class& of, Lane& by, std::size_t count) const noexcept {
   const auto take_from = [&count](Lane& lane) {
     const std::size_t claimed = lane.claimed.load(std::memory_order_relaxed);

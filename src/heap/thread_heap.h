@@ -73,8 +73,9 @@ class ThreadHeap {
   /// Blocks up to this size are cached, if they are a small part of the cache. Larger ones go back
   /// at once: the user's work with them is worth many splits.
   static constexpr std::uint32_t kMostGranules = size_bins::kLargestTabled;
-  // Chosen: 4 KiB fit into the smallest cache. With a fourth, and blocks up to 32 KiB, mixed sizes
-  // took 1.4 times as long: large blocks drove the small ones out.
+  // Chosen: a cached block is at most this part of the cache; the smallest cache still takes blocks
+  // of 4 KiB. With a fourth, and blocks up to 32 KiB, mixed sizes took 1.4 times as long: large
+  // blocks drove the small ones out.
   static constexpr std::uint32_t kCachedPart = 7;
   static constexpr std::size_t kLists = size_bins::bin_for(kMostGranules) + 1;
 

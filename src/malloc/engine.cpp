@@ -307,7 +307,7 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   seen_taken_.store(seen, std::memory_order_relaxed);
 }
 
-/// Whether returned memory does not count as growth for a heap that has taken so much.
+/// Whether the memory that went back does not raise the bound of a heap that has taken so much.
 bool Engine::keeps_its_bound(std::size_t taken) noexcept {
   if (taken > kSmallHeap || !page_heap_.has_one_shard()) return false;
   const HugeHeap::Statistics huge = huge_.statistics();

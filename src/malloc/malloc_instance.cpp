@@ -325,7 +325,8 @@ FreeCall MallocInstance::compared(FreeCall call) const noexcept {
   return call;
 }
 
-/// Keeps the block's pages, if only they are to be checked.
+/// Frees a block that is a page run: keeps its pages whole, unless a watcher, full checks or a held
+/// lock require the slow path.
 void MallocInstance::deallocate_pages(Region& region, Span& pages, ThreadState& thread,
                                       const FreeCall& call, const void* caller) noexcept {
   if (detour_.has_watchers() || has_full_checks() || must_not_wait()) [[unlikely]]

@@ -46,7 +46,7 @@ bool fits(const FreeCall& call, unsigned size_class) noexcept {
 
 }  // namespace
 
-/// Counts what the thread has verified since its last call. Under kAuto it may be enough.
+/// Counts what the thread has verified since it last counted. Under kAuto it may be enough.
 [[gnu::cold, gnu::noinline]] void MallocInstance::count_verified(ThreadState& thread) noexcept {
   const auto more = static_cast<std::uint64_t>(std::int64_t{kFreesAtOnce} - thread.frees_left);
   thread.frees_left = kFreesAtOnce;

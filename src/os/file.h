@@ -65,8 +65,9 @@ class LineReader {
   char buffer_[4096 + 256];  // a line of /proc/self/maps with the longest path
 };
 
-/// The path of the file that lists this process's mappings: /proc/self/maps or, since that is the
-/// first thread's and empty once it has ended by pthread_exit(), /proc/thread-self/maps.
+/// The path of the file that lists this process's mappings: /proc/self/maps. That file is the first
+/// thread's, and is empty once this thread has ended by pthread_exit(): then
+/// /proc/thread-self/maps.
 const char* path_of_maps() noexcept;
 
 /// What is mapped at an address.

@@ -6,7 +6,7 @@ namespace strata::os {
 
 /// How to get from a frame that is in a call to its caller's frame, in one word.
 ///
-/// A frame is given by three registers: its return address (pc), the stack pointer as its callee
+/// A frame is given by three registers: where it goes on (pc), the stack pointer as its callee
 /// found it before the call (sp), and the frame pointer's register (fp), with any content. The
 /// canonical frame address (CFA) is the caller's sp:
 ///   kFromStack    CFA = sp + cfa_words

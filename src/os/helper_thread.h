@@ -38,7 +38,7 @@ class HelperThread {
                    std::uint64_t ns) noexcept;
   /// Called in a body: sleeps without a limit, and wakes up each second only once the first thread
   /// has ended. Whoever changes the word calls wake_all(). Otherwise as wait(), but if the system
-  /// does not say who is left, it assumes that nobody is: it would never end.
+  /// does not say who is left, it assumes that nobody is: otherwise it would never end.
   static bool wait_for_change(const std::atomic<std::uint32_t>& word,
                               std::uint32_t expected) noexcept;
   /// Wakes all in wait_for_change(). Signal handlers may call it.

@@ -14,7 +14,7 @@ namespace strata {
 /// weights are unbiased estimates for any mixture of sizes. A rate of 1 takes everything, with
 /// weight 1.
 ///
-/// Logarithm and exponential are our own: the library loads only the C library.
+/// Logarithm and exponential are our own: at load, the library needs only the C library.
 /// \threads  Any number at once.
 class Sampling {
  public:

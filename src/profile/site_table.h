@@ -37,8 +37,8 @@ struct Site {
   std::atomic<std::uint64_t> freed_objects;
   std::atomic<std::uint64_t> freed_bytes;
 
-  /// Adds a sampled allocation. Its probability is by `counted` bytes: those of its class, or one
-  /// more than it asked for.
+  /// Adds a sampled allocation, whose probability was that of `counted` bytes: those of its class,
+  /// or one more than it asked for.
   void add(std::size_t counted, std::size_t bytes) noexcept;
   void remove(std::size_t counted, std::size_t bytes) noexcept;  ///< the same for its free
 

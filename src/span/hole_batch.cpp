@@ -49,7 +49,7 @@ struct Holes {
   std::size_t bytes;
 };
 
-/// Writes the span's holes to `ranges`. The tail after the last object counts as free.
+/// Writes the span's holes to `ranges`. The tail behind the last object belongs to that object.
 Holes find_holes(const Span& span, os::PageRange* ranges) noexcept {
   const std::size_t os_page = os::page_bytes();
   const std::uint32_t lowest = span.first_object != 0 ? 0 : span.first_word * 64;

@@ -146,7 +146,9 @@ bool HugeHeap::deallocate(void* p) noexcept {
 
 /// How much is to go back when a block of `bytes` takes `more` bytes from the kernel: as much. But
 /// if the program has had as much live before, its blocks come and go, and returned memory is soon
-/// needed again; so from then on as many more bytes may be kept. Not under a limit.
+/// needed again. Then nothing goes back while live and kept blocks together stay within slack_ of
+/// the peak, and each block that exceeds it raises slack_ by as much as goes back. Not under a
+/// limit.
 std::size_t HugeHeap::draw_exchange(std::size_t bytes, std::size_t more) noexcept {
   const std::size_t live = live_bytes_ + bytes;
   if (live > most_live_ || page_heap_.limit().is_any() || !pages_.is_divisible()) return more;
@@ -228,7 +230,7 @@ HugeHeap::Range HugeHeap::keep_tail(const void* p, Extent& extent, std::size_t b
 }
 
 /// Extends a block into the kept range behind it.
-/// \returns  false if there is no such range, or it is shorter
+/// \returns  false if there is no such range, it is shorter, or the block would be too long
 bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept {
   const std::size_t more = bytes - extent.bytes;
   if (bytes > kMostGrownIntoKept) return false;

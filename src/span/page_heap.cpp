@@ -34,8 +34,8 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
 }
 
 /// Allocates when the own shard has no such pages. Idle pages of any shard come before the heap
-/// holds more. Clean pages of the own shard come sooner for a block whose shard may grow
-/// (may_grow), and where other threads hold the idle ones and busy_others() says so.
+/// holds more. A block gets clean pages of its own shard sooner if that shard may grow (may_grow),
+/// or if other threads have the locks of shards with idle pages and busy_others() passes these by.
 [[gnu::cold, gnu::noinline]] PageShard::Taken PageHeap::take_beside_own(const PageRequest& request,
                                                                         PageShard& own,
                                                                         PagePlace& place) noexcept {
@@ -67,8 +67,8 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   return taken;
 }
 
-/// Whether a block may have so many clean pages of its shard although others have idle ones: if the
-/// shard's threads often got pages of others, and few pages are idle.
+/// Whether a block may have so many clean pages of its shard although other shards have idle ones:
+/// if the shard's threads often got pages of other shards, and few pages are idle.
 bool PageHeap::may_grow(const PageShard& own, unsigned page_count) const noexcept {
   return own.can_pay_for(page_count) && pays_for_pages() &&
          idle_pages() < used_pages() / kMostIdleShare;
@@ -92,8 +92,8 @@ Span* PageHeap::allocate_to_grow(unsigned page_count, PagePlace& place) noexcept
   return taken.was_busy ? own.allocate_to_grow(page_count, Pages::kAny, own, &place) : taken;
 }
 
-/// Takes from the other shards, one after the other. A region that one of them gives becomes the
-/// thread's shard's own.
+/// Takes from the other shards, one after the other. A region that one of them gives away becomes
+/// `own`'s.
 /// \param idle  skips shards with fewer idle pages
 template <typename Take>
 PageShard::Taken PageHeap::take_from_others(PageShard& own, std::size_t idle, Busy busy,

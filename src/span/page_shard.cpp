@@ -149,7 +149,7 @@ Region* PageShard::grow() noexcept {
   return region;
 }
 
-/// Gives an unlisted free region to the other shard, unless another thread holds that.
+/// Gives an unlisted free region to the other shard, unless another thread has that one's lock.
 bool PageShard::give_away(Region& region, PageShard& other) noexcept {
   // From then on another thread may use it.
   const unsigned idle = count_pages(region.idle_pages());
@@ -289,7 +289,7 @@ Region* PageShard::find_idle_region(unsigned count, PageMask positions) noexcept
   return nullptr;
 }
 
-/// The same, but one of the latest, where pages were just given back.
+/// The same, but one of the latest regions: pages were just freed there.
 Region* PageShard::find_latest_idle_region(unsigned count, PageMask positions) noexcept {
   Region* region = idle_.front();
   for (unsigned looks = 0; region != nullptr && looks < kLooks; ++looks) {

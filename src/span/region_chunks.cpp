@@ -13,7 +13,7 @@ RegionChunks::Chunk RegionChunks::map(os::PageSource& pages, std::size_t wanted,
   return map_otherwise(pages, wanted, limit);
 }
 
-/// Maps where the kernel chooses, or one region.
+/// Maps all `wanted` regions where the kernel chooses, or else a single one.
 [[gnu::cold, gnu::noinline]] RegionChunks::Chunk RegionChunks::map_otherwise(
     os::PageSource& pages, std::size_t wanted, std::uintptr_t limit) noexcept {
   const bool is_again = was_refused_;

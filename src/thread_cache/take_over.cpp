@@ -129,7 +129,7 @@ void ThreadCache::take_slots(unsigned size_class, void** taken, std::size_t coun
 }
 
 /// Decides which objects are the thief's, given the owner's top, and moves them to the front of
-/// `taken`. Puts the others back.
+/// `taken`. Puts back those that the owner may or may not have.
 /// \returns  how many
 std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t count,
                                   std::size_t top) noexcept {

@@ -145,9 +145,9 @@ void ThreadCache::make_room_homeward() noexcept {
   }
 }
 
-/// Takes a thread's first object of a class, which another thread allocated. Where objects share
-/// cache lines, its neighbours may be another thread's. So the bin first gets objects of its own,
-/// and uses this one after them.
+/// Takes an object of a class of which this thread has had none: another thread allocated it. Where
+/// objects share cache lines, its neighbours may be that thread's. So the bin first gets objects of
+/// its own, and uses this one after them.
 /// \returns  false if objects are lines apart, or no others are to be had
 bool ThreadCache::take_as_last(unsigned size_class, void* object) noexcept {
   if (!Central::shares_lines(size_class) || !top_up(size_class) ||

@@ -118,8 +118,8 @@ bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
 }
 
 /// Where objects come and go at random, every bin runs dry and overflows now and then. Gives a bin
-/// that could not grow room from one that did neither of late: as much as that held in objects, so
-/// that all bins together hold no more than before.
+/// that could not grow room from one that did neither of late: as much of its room as it held
+/// objects in, so that all bins together hold no more than before.
 /// \returns  whether it has grown
 bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
@@ -152,7 +152,8 @@ unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   return idle;
 }
 
-/// The bytes of objects that shrink() would free; 0 if the bin has room for one only.
+/// How many bytes of room shrink() would take from the bin, but no more than those of the objects
+/// that it would flush; 0 if the bin has room for one only.
 /// \pre      it has no gaps
 std::size_t ThreadCache::spare_bytes(unsigned size_class) const noexcept {
   const std::size_t kept = capacity(size_class) / 2;

@@ -129,8 +129,8 @@ class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::
   os::PageSource& pages_;
   Lock lock_{LockRank::kHeapTable};
   MetadataArena metadata_;        // heaps themselves
-  BookkeepingPages bookkeeping_;  // further bookkeeping of used heaps,
-  KeptMappings mallocs_;          // including these
+  BookkeepingPages bookkeeping_;  // further bookkeeping of used heaps
+  KeptMappings mallocs_;          // of these pages, those of MallocInstances; keeps a few
   RegionPool regions_;
   HeapReclaimer reclaimer_;
   HeapProfile own_profile_;
