@@ -18,7 +18,7 @@
 namespace strata::cell {
 namespace {
 
-/// The version of the project that the sentence begins with.
+/// The version of the project that a contender's sentence begins with; ours if it names none.
 std::string version_of(std::string_view sentence) {
   if (sentence.starts_with("boost::")) return "Boost " BOOST_LIB_VERSION;
   if (sentence.starts_with("std::")) return "libstdc++ " + std::to_string(_GLIBCXX_RELEASE);

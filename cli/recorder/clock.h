@@ -39,8 +39,8 @@ class Clock {
     return monotonic_ns();
   }
 
-  /// Reads the counter without waiting for earlier instructions: up to kSkewNs early, in half the
-  /// time of count_in_order().
+  /// Reads the counter without waiting for earlier instructions: less than kSkewNs early, in half
+  /// the time of count_in_order().
   std::uint64_t count() const noexcept {
 #if defined(__x86_64__)
     if (has_counter_) return __rdtsc();

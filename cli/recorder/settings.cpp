@@ -21,7 +21,7 @@ std::uint64_t number(const char* name) noexcept {
 
 void Settings::read() noexcept {
   using namespace record_settings;
-  // A set-user-ID program must not write files where others say.
+  // A program with foreign rights (set-user-ID and the like) must not write files where others say.
   if (os::has_foreign_rights()) return;
   file = os::environment_variable(kFile);
   if (file != nullptr && file[0] == '\0') file = nullptr;

@@ -10,9 +10,10 @@
 
 namespace strata::recorder {
 
-/// The tree of all stacks seen. Each frame is a node, stored once. Nodes never change and are never
-/// freed, but begin_anew() hides older ones from lookups. A hash table finds a node by its parent
-/// and address. A thread that finds none takes the lock and searches again.
+/// The tree of all stacks seen. Each stack is a node, stored once: a return address below the node
+/// of its callers. Nodes never change and are never freed, but begin_anew() hides older ones from
+/// lookups. A hash table finds a node by its parent and address. A thread that finds none takes the
+/// lock and searches again.
 /// \threads  Any.
 /// \cost     A cache miss per frame; a lock per new node.
 class StackTree {

@@ -33,7 +33,7 @@ struct Header {
 struct Stream {
   std::uint64_t first_chunk;  ///< position in the file
   std::uint64_t words;
-  std::uint64_t slots;  ///< for objects that only this thread ends
+  std::uint64_t slots;  ///< for objects that no other thread ends
 };
 
 constexpr std::size_t kChunkWords = 2048;

@@ -100,9 +100,8 @@ void drain(Lane& lane, Worker& worker) {
 ///
 /// With at most one thread per core, it adds the threads' rates, each over the thread's plain
 /// batches. More threads share the cores, and most batches within a time slice do not see the
-/// others' time. Then the rate is all batches, timed ones included, over the time that all of them
-/// took.
-/// that of all batches over the time that all of them took, timed ones included.
+/// others' time. Then the rate is that of all batches, timed ones included, over the time that all
+/// of them took.
 void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
 
 /// Runs a load that repeats itself, from begin_load() to finish(). Each thread has a lane.

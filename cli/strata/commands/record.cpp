@@ -94,7 +94,7 @@ bool has_no_events(const fs::path& path) { return beginning_of(path).has_no_even
 
 /// \param given        FILE as the user named it
 /// \param files        the traces
-/// \param why_nothing  why no trace can have events; empty if only the command can know
+/// \param why_nothing  what to report if no trace has an event; empty if only the command can know
 void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::path& given,
           const std::string& command, const std::string& why_nothing) {
   std::error_code error;

@@ -11,7 +11,7 @@ namespace strata::cli {
 /// \errors  TraceError
 std::string trace_info(trace::Reader& trace);
 
-/// What a trace contains before its first event; empty for a file that does not begin like one.
+/// What a trace contains before its first event; empty for a file without a complete beginning.
 struct TraceBeginning {
   trace::Properties process;
   bool has_no_events = false;

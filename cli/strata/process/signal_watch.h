@@ -7,8 +7,8 @@
 namespace strata::cli {
 
 /// Turns Ctrl-C and similar signals, and the end of children, into events to wait for, so that none
-/// of our code runs in a signal handler and no measurement is lost. While an object exists, SIGINT,
-/// SIGQUIT, SIGTERM, SIGHUP (unless ignored before) and SIGCHLD are blocked.
+/// of our code runs in a signal handler and no measurement is lost. While an object exists, SIGCHLD
+/// is blocked, and so are SIGINT, SIGQUIT, SIGTERM and SIGHUP, except those that were ignored.
 /// \threads  One object, one thread.
 class SignalWatch {
  public:

@@ -17,7 +17,7 @@ constexpr double kLeast = 1e-12;  ///< replaces the zero times of a clock that s
 /// A percentile is drawn if at least this many operations took longer.
 constexpr double kFewestBeyond = 5;
 constexpr double kBinsPerDecade = 20;
-constexpr int kHillsHeight = 210;  ///< of all hills together; each overlaps the next two at most
+constexpr int kHillsHeight = 210;  ///< of all hills together, if the next two limits allow it
 constexpr int kLowestHill = 26;
 constexpr int kHighestHill = 56;
 

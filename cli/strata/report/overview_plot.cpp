@@ -71,7 +71,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
       count.sum += std::log(share.at);
     }
   }
-  // First the contender that is better in most loads, then by geometric mean.
+  // The contenders of most loads come first; among these, the best by geometric mean.
   std::vector<std::tuple<int, double, std::string>> parts;
   for (const auto& [series, count] : counts) {
     if (count.better == 0) continue;
