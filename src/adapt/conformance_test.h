@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-/// \file  What a standard allocator must let the standard containers do, for any source. A family
-/// says which: Family::Source, and source() of each of its objects.
+/// \file  What standard containers must be able to do with a standard allocator over any source. A
+///        family gives the source: the type Family::Source, and source() of each family object.
 
 namespace strata::conformance {
 
-/// Of a source that is made of these arguments.
+/// The family of a source that is made with these arguments.
 template <typename T, auto... kArguments>
 class FamilyOf {
  public:

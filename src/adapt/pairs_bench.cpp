@@ -17,7 +17,7 @@
 #include <string_view>
 
 /// \file  What an allocation and a free take in each allocator of the shelf, in the same loop, for
-///        callgrind: one thread, 64 blocks live, the oldest is freed and a new one allocated.
+///        callgrind: one thread with 64 live blocks frees the oldest and allocates a new one.
 ///
 /// usage: pairs_bench WAY BYTES PAIRS
 ///
@@ -30,7 +30,7 @@ using namespace strata;
 constexpr std::size_t kLive = 64;
 constexpr std::size_t kRoom = std::size_t{16} << 20;
 
-/// Dies without a block, so that what is counted is work that was done.
+/// Dies if there is no block, so that only completed work is counted.
 void* expect(void* block) {
   if (block == nullptr) std::abort();
   asm volatile("" : "+r"(block) : : "memory");
@@ -73,7 +73,7 @@ void run_objects(std::size_t pairs) {
       [&](void* object) { pool.destroy(static_cast<Object*>(object)); });
 }
 
-/// A phase allocates as much as is live elsewhere and ends.
+/// Runs phases: each allocates as many blocks as are live in the other ways, and ends.
 void run_arena(std::size_t pairs, std::size_t bytes) {
   PageArena arena(kRoom);
   MemoryResource<PageArena> memory(arena);

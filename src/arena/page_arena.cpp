@@ -27,7 +27,7 @@ std::optional<PageArena> PageArena::try_create(std::size_t bytes, std::size_t pa
   if (source == nullptr) source = &os::kernel_pages();
   auto* begin = static_cast<char*>(source->map_aligned(bytes, page_bytes));
   if (begin == nullptr) return refuse(kRefused);
-  // Asked for because pages of this size are what the user wants; a hint, so never an error.
+  // The user wants pages of this size. The advice is a hint, so a refusal is no error.
   if (page_bytes > os::page_bytes()) source->advise_huge(begin, bytes);
   if (reason != nullptr) *reason = nullptr;
   return PageArena(begin, bytes, page_bytes, source);
@@ -41,7 +41,7 @@ PageArena::PageArena(PageArena&& other) noexcept
       source_(other.source_) {}
 
 PageArena& PageArena::operator=(PageArena&& other) noexcept {
-  // What this one held goes away with `other`.
+  // `other` unmaps what this one held, when it ends.
   std::swap(begin_, other.begin_);
   std::swap(next_, other.next_);
   std::swap(end_, other.end_);

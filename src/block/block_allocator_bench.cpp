@@ -10,8 +10,8 @@
 //   seq   n blocks, freed in the order they were taken
 //   rnd   n blocks, freed in a random order drawn beforehand
 //
-// Between two operations the pool's own fields are in memory, as they are in a program that does
-// something else in between; otherwise the compiler keeps those of the simplest contenders in
+// Between two operations the pool's own fields are in memory, as in a program that does something
+// else in between. Otherwise the compiler would keep the fields of the simplest contenders in
 // registers for the whole loop, which no user of a pool sees. The rows "hot_open", "seq_open" and
 // "rnd_open" are the same without that barrier, for comparison with figures from elsewhere.
 

@@ -16,15 +16,15 @@
 
 #include "block/verified_work.h"
 
-/// \file  What our pools are measured against, all in one binary: three limits that a real pool
-/// cannot pass, and what a program uses today. Each is made for n blocks of kBytes and has
-/// allocate() and deallocate(p).
+/// \file  The contenders of our pools, all in one binary: three limits that no real pool can beat,
+///        and what programs use today. Each is made for n blocks of kBytes and has allocate() and
+///        deallocate(p).
 
 namespace strata::bench {
 
 // --- limits: no checks, no policy, the least code that works -------------------------------------
 
-/// A pointer that only goes up; starts again when everything is free.
+/// A pointer that only goes up, and starts again when everything is free.
 template <std::size_t kBytes>
 class Bump {
  public:
@@ -124,7 +124,7 @@ class BoostPool {
   boost::pool<> pool_;
 };
 
-/// The free list under boost::lockfree's containers, as it is when threads share it.
+/// The free list that boost::lockfree's containers use, in its form for several threads.
 template <std::size_t kBytes>
 class BoostLockfree {
   struct alignas(kBytes % alignof(std::max_align_t) == 0 ? alignof(std::max_align_t)
@@ -200,7 +200,7 @@ struct Unchecked : BlocksInBuffer<kBytes, UncheckedBlockAllocator> {
   using BlocksInBuffer<kBytes, UncheckedBlockAllocator>::BlocksInBuffer;
 };
 
-/// Page by page, from an arena with as many pages as n blocks take.
+/// Takes page after page from an arena with as many pages as n blocks need.
 template <std::size_t kBytes>
 class Growing {
  public:
@@ -215,7 +215,7 @@ class Growing {
   GrowingBlockAllocator blocks_{arena_, kBytes};
 };
 
-/// Lets the compiler assume nothing about an object from here on.
+/// From here on the compiler can assume nothing about the object.
 template <typename T>
 void hide(T& object) {
   auto* address = &object;

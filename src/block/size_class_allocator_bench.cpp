@@ -14,9 +14,10 @@
 
 #include "block/contenders_bench.h"
 
-// 2048 live blocks of 16 to 256 bytes, sizes uniform; each step frees a random one and allocates
-// another size in its place, 8 bytes written. Steps are drawn before the clock starts. "harness" is
-// the loop without an allocator: subtract it for the allocator's own time.
+// 2048 live blocks of 16 to 256 bytes, uniformly distributed. Each step frees a random block,
+// allocates one of another size in its place, and writes 8 bytes to it. The steps are drawn before
+// the clock starts. "harness" is the loop without an allocator: subtract it to get the allocator's
+// own time.
 
 namespace strata::bench {
 namespace {
@@ -34,7 +35,8 @@ struct Harness {
   void deallocate(void*, std::size_t) noexcept {}
 };
 
-/// The limit: an array of lists through the free blocks, the size told on free, nothing checked.
+/// The limit: an array of lists through the free blocks. free() is given the size; nothing is
+/// checked.
 struct FreeLists {
   static constexpr const char* kName = "limit:free_lists";
   static constexpr std::size_t kRun = 1 << 20;

@@ -9,8 +9,8 @@
 #include <set>
 #include <vector>
 
-/// \file  What a contender must have shown before it is timed: a pool that fails most allocations,
-/// or hands a block out twice, is the fastest of all.
+/// \file  What a contender must prove before it is timed: a pool that fails most allocations, or
+///        hands out a block twice, would be the fastest of all.
 
 namespace strata::bench {
 
@@ -21,9 +21,9 @@ inline std::vector<std::uint32_t> shuffled(std::size_t n) {
   return order;
 }
 
-/// Takes n blocks three times, in between freed in random order; each must be there, apart from the
-/// others and hold its bytes.
-/// \returns  The number of failures: what was nullptr, twice there or overwritten.
+/// Takes n blocks three times, and frees them in random order in between. Each block must be there,
+/// be distinct from the others and hold its bytes.
+/// \returns  The number of failures: blocks that were nullptr, handed out twice or overwritten.
 template <typename Pool>
 std::size_t failures_of(Pool& pool, std::size_t n, std::size_t bytes) {
   std::size_t failures = 0;

@@ -1,5 +1,5 @@
-// CoalescingHeap against the process's malloc, and mimalloc where it is installed: live blocks of
-// random sizes, one replaced at random per step. The operations are drawn before the clock starts.
+// CoalescingHeap against the process's malloc, and mimalloc if it is installed: live blocks of
+// random sizes; each step replaces a random one. The operations are drawn before the clock starts.
 //
 //   coalescing_heap_bench --benchmark_filter=Replace    time per pair of free and allocate
 //   coalescing_heap_bench --benchmark_filter=Latency    percentiles of one pair, clock included
@@ -123,9 +123,9 @@ BENCHMARK(Replace<Malloc>)->Arg(256)->Arg(4096);
 BENCHMARK(Replace<Mimalloc>)->Arg(256)->Arg(4096);
 BENCHMARK(Replace<Coalescing>)->Arg(256)->Arg(4096);
 
-/// Percentiles of one pair, in nanoseconds with the clock's own 20 or so. The same steps are
-/// replayed from the same beginning and each step counts with its shortest time, so that what is
-/// left is the allocator's and not the scheduler's.
+/// Percentiles of one pair, in nanoseconds, including the clock's own 20 or so. The same steps are
+/// replayed from the same beginning, and each step counts with its shortest time, so that the time
+/// is the allocator's and not the scheduler's.
 template <typename Contender>
 void Latency(benchmark::State& state) {
   if (!is_there(Contender())) return state.SkipWithError("not installed");
@@ -154,7 +154,7 @@ BENCHMARK(Latency<Malloc>)->Arg(4096)->Iterations(7);
 BENCHMARK(Latency<Mimalloc>)->Arg(4096)->Iterations(7);
 BENCHMARK(Latency<Coalescing>)->Arg(4096)->Iterations(7);
 
-/// Random sizes until a request fails; then random blocks make room until it succeeds.
+/// Allocates random sizes. When a request fails, frees random blocks until it succeeds.
 void SteadyUse(benchmark::State& state) {
   constexpr std::size_t kBytes = std::size_t{4} << 20;
   const auto max_bytes = static_cast<std::uint32_t>(state.range(0));

@@ -5,8 +5,8 @@
 #include "os/system_call.h"
 
 #ifdef __x86_64__
-// Where a handler returns to. Debuggers know it by its name, and unwinders by its instructions, if
-// they find no description of it: so none may hold for the byte before it, either.
+// The code that a handler returns to. Debuggers know it by its name. Unwinders know it by its
+// instructions, but only if no unwind table covers it, nor the byte before it: hence the nop.
 asm(R"(
   .pushsection .text.return_from_handler, "ax", @progbits
   nop
@@ -30,14 +30,14 @@ constexpr bool kIsKnown = !system_call::kIsFollowed;
 constexpr bool kIsKnown = false;
 #endif
 
-/// An action as the kernel has it.
+/// An action in the kernel's layout.
 struct KernelAction {
   void (*handler)(int, siginfo_t*, void*);
   unsigned long flags;
   void (*restorer)();
   system_call::Signals mask;
 };
-constexpr unsigned long kHasRestorer = 0x04000000;  // SA_RESTORER, which no header has
+constexpr unsigned long kHasRestorer = 0x04000000;  // SA_RESTORER, which no header defines
 
 KernelAction to_kernel(const struct sigaction& action) noexcept {
   KernelAction kernel{};

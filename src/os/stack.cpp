@@ -10,10 +10,10 @@
 #include "os/symbol.h"
 #include "os/table_entry.h"
 
-// Weak: a static program does not pull it in for us; its stacks are walks without it.
+// Weak: a static program does not link it because of us; its stacks are walked without it.
 #pragma weak backtrace
 
-// The linker's: where the file that this code is part of begins, and where its code ends.
+// The linker's symbols: where the file with this code begins, and where its code ends.
 extern "C" {
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char etext[];
@@ -31,7 +31,8 @@ using FindEntry = const void*(void* instruction, EntryBases* bases);
 
 }  // namespace
 
-/// libgcc's: the entry of the function that contains an instruction, or nullptr. Weak as above.
+/// libgcc's function: returns the entry of the function that contains an instruction, or nullptr.
+/// Weak as above.
 extern "C" [[gnu::weak]] const void* _Unwind_Find_FDE(void* instruction, EntryBases* bases);
 
 namespace strata::os {
@@ -41,19 +42,19 @@ namespace {
 constexpr std::size_t kMaxOwnFrames = 16;
 constexpr std::size_t kMaxFrames = 128;
 constexpr std::size_t kMaxCallees = 8;  // between the caller of this file and the unwinder
-// Chosen: what goes beyond is left to the unwinder. It bounds how far a rule can make us read
-// beyond the frames that we have come through.
+// Chosen: larger frames are left to the unwinder. The limit bounds how far a wrong rule can make us
+// read beyond the frames that were walked.
 constexpr std::uintptr_t kMaxFrameBytes = 1 << 20;
-// Chosen: 20 to 50 instructions a stack.
+// Chosen: comparisons take 20 to 50 instructions per stack.
 constexpr std::uint64_t kStacksPerComparison = 1024;
 
-// relaxed, all: written before the first stack is wanted. The last one is released, and acquired by
-// who would prepare again.
+// All relaxed: they are written before the first stack is taken. Only g_has_unwinder, written last,
+// is released, and acquired by a second prepare_stacks().
 std::atomic<bool> g_is_prepared{false};
 std::atomic<bool> g_has_unwinder{false};
-std::atomic<bool> g_is_alone{false};  // our code has a range of its own
+std::atomic<bool> g_is_alone{false};  // our code is not in the program's file
 std::atomic<FindEntry*> g_find_entry{nullptr};
-// The unwinder's file, if it is one of its own.
+// The unwinder's file, if it has a file of its own.
 std::atomic<std::uintptr_t> g_unwinder{0};
 std::atomic<std::size_t> g_unwinder_bytes{0};
 
@@ -69,8 +70,8 @@ std::uint64_t count(std::atomic<std::uint64_t>& counter) noexcept {
   return counted;
 }
 
-/// Leaves out the frames of our own code, where they can be told.
-/// \returns  how many are left
+/// Copies the frames, without those of our own code if these can be told by their addresses.
+/// \returns  how many it copied
 std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uintptr_t* frames,
                          std::size_t capacity) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(__ehdr_start);
@@ -84,7 +85,7 @@ std::size_t keep_callers(const std::uintptr_t* all, std::size_t count, std::uint
   return kept;
 }
 
-/// A word of this thread's stack, whichever function's it is.
+/// Reads a word of this thread's stack, in any function's frame.
 __attribute__((no_sanitize("address"), no_sanitize("thread"))) inline std::uintptr_t word_at(
     std::uintptr_t address) noexcept {
   return *reinterpret_cast<const std::uintptr_t*>(address);
@@ -102,8 +103,8 @@ std::uintptr_t without_signature(std::uintptr_t pc) noexcept {
 
 enum class Search : bool { kOwn, kAny };
 
-/// By our own search, which takes no lock; else by the unwinder's, which also knows code made at
-/// run time.
+/// Finds an entry by our own search, which takes no lock; otherwise (kAny) by the unwinder's, which
+/// also knows code made at run time.
 TableEntry find_entry(std::uintptr_t instruction, Search search) noexcept {
   const TableEntry found = can_find_table_entries() ? find_table_entry(instruction) : TableEntry{};
   FindEntry* const find = g_find_entry.load(std::memory_order_relaxed);
@@ -113,7 +114,7 @@ TableEntry find_entry(std::uintptr_t instruction, Search search) noexcept {
   return {entry, reinterpret_cast<std::uintptr_t>(bases.function)};
 }
 
-/// The rule for a return address of this stack, known or read from the unwind table.
+/// The rule for a return address of this stack: a known one, or one read from the unwind table.
 FrameRule rule_for(std::uintptr_t pc, Search search) noexcept {
   const FrameRule known = g_rules.find(pc);
   if (known.kind != FrameRule::Kind::kUnknown) return known;
@@ -128,9 +129,9 @@ constexpr std::uintptr_t words(std::int16_t count) noexcept {
   return static_cast<std::uintptr_t>(std::intptr_t{count}) * sizeof(std::uintptr_t);
 }
 
-/// Goes to the caller. What is read lies in the stack from the frame's sp up: it is in use, as long
-/// as the rule is true; and if it is not, it is not far away.
-/// \returns  False if what the rule says cannot be
+/// Goes to the caller's frame. The words that it reads lie in the stack from the frame's sp up.
+/// They are in use if the rule is right; if it is wrong, they are at least not far away.
+/// \returns  False if the rule cannot be right
 bool step(StackPlace& frame, FrameRule rule) noexcept {
   constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
   const auto is_near = [&](std::uintptr_t address) {
@@ -155,8 +156,8 @@ bool step(StackPlace& frame, FrameRule rule) noexcept {
   return true;
 }
 
-/// Notes what a walk reads. Of frame pointers only those that a rule then needs: in most code the
-/// register holds anything.
+/// Notes the words that a walk reads. Notes a saved frame pointer only if a later rule needs it: in
+/// most code the register holds anything.
 class TrailKeeper {
  public:
   explicit TrailKeeper(StackTrail* trail) noexcept : trail_(trail) {}
@@ -196,18 +197,18 @@ class TrailKeeper {
 
 struct Walk {
   std::size_t count;
-  bool is_complete;     ///< it came to the end, or to the capacity
-  bool meets_unwinder;  ///< which must not be asked about it then
+  bool is_complete;     ///< it reached the end, or the capacity
+  bool meets_unwinder;  ///< it leads through the unwinder, which must not be asked about it then
 };
 
-/// The unwinder sorts tables that were registered at run time in memory of ours, under the lock
-/// that its search takes.
+/// Whether an address is in the unwinder. That sorts tables registered at run time in memory that
+/// it gets from the malloc, under the lock that its search takes.
 bool is_in_unwinder(std::uintptr_t pc) noexcept {
   return pc - g_unwinder.load(std::memory_order_relaxed) <
          g_unwinder_bytes.load(std::memory_order_relaxed);
 }
 
-/// Follows rules as far as there are any.
+/// Walks as far as there are rules.
 Walk walk_noting(StackPlace frame, std::uintptr_t* all, std::size_t capacity,
                  TrailKeeper& trail) noexcept {
   Search search = Search::kAny;
@@ -239,8 +240,8 @@ Walk walk(const StackPlace& frame, std::uintptr_t* all, std::size_t capacity,
   return walked;
 }
 
-/// The unwinder's stack from `caller` on: what comes before it is the caller's callees, ours and,
-/// under a sanitizer, its.
+/// Takes the unwinder's stack from `caller` on. The frames before it are those of the functions
+/// that it called: ours and, under a sanitizer, the sanitizer's.
 std::size_t unwind(std::uintptr_t caller, std::uintptr_t* all, std::size_t capacity) noexcept {
   void* found[kMaxFrames + kMaxCallees];
   const int count = backtrace(found, static_cast<int>(capacity + kMaxCallees));
@@ -255,7 +256,7 @@ std::size_t wanted_for(std::size_t capacity) noexcept {
   return std::min(capacity + kMaxOwnFrames, kMaxFrames);
 }
 
-/// The unwinder's search, and its file. It is loaded by now.
+/// Finds the unwinder's search, and its file. The unwinder is loaded by now.
 void find_unwinder() noexcept {
   void* const shared = find_function_of("libgcc_s.so.1", "_Unwind_Find_FDE");
   g_find_entry.store(
@@ -270,14 +271,14 @@ const auto kOwnCode = &prepare_stacks;
 
 bool has_unwinder() noexcept {
   if (&backtrace == nullptr) return false;
-  // It ends the process where it does not find its own caller: tables of static executables are
-  // registered after their first allocations.
+  // backtrace() ends the process if it does not find its own caller: a static executable registers
+  // its tables after its first allocations.
   EntryBases bases{};
   if (&_Unwind_Find_FDE != nullptr &&
       _Unwind_Find_FDE(reinterpret_cast<void*>(kOwnCode), &bases) == nullptr) {
     return false;
   }
-  // Where it cannot be loaded there is not even one frame.
+  // If the unwinder cannot be loaded, there is not even one frame.
   void* frame = nullptr;
   return backtrace(&frame, 1) == 1;
 }
@@ -313,14 +314,14 @@ bool prepare_walks() noexcept {
 
 namespace {
 
-/// The unwinder's stack in place of what a walk has found, which is compared with it. Apart: most
-/// walks need none of its stack, 2 KiB.
+/// Takes the unwinder's stack in place of the walk's, and compares the two. Separate, since most
+/// walks do not need the 2 KiB that this puts on the stack.
 [[gnu::noinline]] std::size_t unwind_instead(const StackPlace& caller, Walk walked,
                                              std::uintptr_t* all, std::size_t wanted,
                                              StackTrail* trail) noexcept {
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(caller.pc, truth, wanted);
-  // Where a rule is out of date, what follows mostly is no return address, and ends the walk.
+  // An outdated rule mostly leads to a word that is no return address, which ends the walk.
   if (walked.count > unwound || (walked.is_complete && walked.count != unwound) ||
       !std::equal(all, all + walked.count, truth)) {
     count(g_differences);
@@ -331,8 +332,8 @@ namespace {
   return unwound;
 }
 
-/// The walk from `caller` on, or the unwinder's stack where that does not come to an end; compared
-/// from time to time.
+/// Walks from `caller` on, or takes the unwinder's stack if the walk does not reach an end.
+/// Compares the two from time to time.
 std::size_t walk_or_unwind(const StackPlace& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
@@ -369,7 +370,7 @@ std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
 std::size_t capture_stack_at(const StackPlace& instruction, std::uintptr_t* frames,
                              std::size_t capacity) noexcept {
   if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
-  // A rule is that of the call before a return address.
+  // A rule is for the instruction before its address, which usually is a call.
   const Walk walked =
       walk({instruction.pc + 1, instruction.sp, instruction.fp}, frames, capacity, nullptr);
   if (walked.is_complete || walked.meets_unwinder ||
@@ -392,7 +393,7 @@ StackCounts stack_counts() noexcept {
 
 }  // namespace strata::os
 
-#else  // a C library without backtrace(), as musl: there are no stacks
+#else  // a C library without backtrace(), such as musl: there are no stacks
 
 namespace strata::os {
 

@@ -12,17 +12,18 @@
 #include <x86intrin.h>
 #endif
 
-/// \file  Many threads, one pool. Each row is <mode>/<contender>/<blocks>/threads:<n>; its time is
-/// wall time per allocation plus free, of all threads together (two that do not disturb each other
-/// halve it). "failed" counts allocations that got nothing although the mode leaves blocks free:
-/// such a row compares nothing and is reported as an error.
+/// \file  Many threads, one pool. Each row is <mode>/<contender>/<blocks>/threads:<n>. Its time is
+/// the wall time per allocation plus free, over all threads together (two threads that do not
+/// disturb each other halve it). "failed" counts allocations that got nothing although the mode
+/// leaves blocks free: such a row compares nothing and is reported as an error.
 ///
 ///   hold       each thread keeps min(16, blocks / 4 threads), first in first out
 ///   full90     the same, after nine tenths of the blocks were taken at random
 ///   prodcons   even threads allocate, odd threads free; a ring of 64 slots between two of them
 ///   onefree    one thread; one free block, at a random place each time
-///   exhausted  the answer when there is none, per call
-///   latency    hold, each allocate and each free timed alone: percentiles in ns (clock included)
+///   exhausted  no block is free: the time of a call that fails
+///   latency    hold, with each allocate and each free timed by itself: percentiles in ns (clock
+///              included)
 
 namespace strata::bench {
 namespace {
@@ -116,7 +117,7 @@ void produce_and_consume(benchmark::State& state) {
         std::this_thread::yield();
       }
       void* p = nullptr;
-      // A pool of few blocks may be empty for a moment: all of them are in rings.
+      // A pool of few blocks may be empty for a moment, when all blocks are in rings.
       while ((p = pool.allocate()) == nullptr) std::this_thread::yield();
       *static_cast<volatile std::uint64_t*>(p) = at;
       ring.slots[at % Ring::kSlots] = p;
@@ -192,7 +193,7 @@ void latency(benchmark::State& state) {
   constexpr std::size_t kKeep = 8;
   std::array<void*, kKeep> held{};
   for (void*& p : held) p = pool.allocate();
-  constexpr std::size_t kMaxTicks = 1 << 14;  // what is longer counts as this
+  constexpr std::size_t kMaxTicks = 1 << 14;  // longer times count as this
   std::vector<std::uint32_t> histogram(kMaxTicks + 1);
   std::size_t at = 0;
   for (auto _ : state) {

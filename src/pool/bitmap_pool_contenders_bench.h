@@ -18,8 +18,8 @@
 #endif
 
 /// \file  Pools of 64-byte blocks that threads can share, behind one interface: a contender is made
-/// for `Capacity` blocks; each thread makes itself a Contender::Thread and calls allocate() and
-/// deallocate() on it.
+///        for `Capacity` blocks; each thread makes its own Contender::Thread and calls allocate()
+///        and deallocate() on it.
 
 namespace strata::bench {
 
@@ -28,7 +28,7 @@ struct alignas(kBlockBytes) Block {
   unsigned char bytes[kBlockBytes];
 };
 
-/// For contenders with nothing to keep per thread.
+/// The Thread of contenders that keep nothing per thread.
 template <class Contender>
 struct PlainThread {
   explicit PlainThread(Contender& shared) : pool(shared) {}
@@ -56,7 +56,7 @@ struct StrataLowest {
   BitmapPool<kBlockBytes, Capacity, 0, 1, LowestFreeFirst> pool;
 };
 
-/// The same through a handle, its sizes known at run time only.
+/// The same through a handle, with sizes known only at run time.
 template <std::size_t Capacity>
 struct StrataView {
   static constexpr const char* kName = "strata_view";
@@ -92,8 +92,8 @@ struct StrataMagazine {
   BitmapPoolMagazines<Pool> magazines{pool, 8};
 };
 
-/// A bitmap as it is usually written: dense words, each searched from the first on, and a
-/// compare-exchange until it succeeds. One word for 64 blocks.
+/// A bitmap as it is usually written: dense words, searched from the first on, and a
+/// compare-exchange that is repeated until it succeeds. One word for 64 blocks.
 template <std::size_t Capacity>
 struct OneBitmap {
   static constexpr const char* kName = "bitmap_cas";
@@ -124,7 +124,7 @@ struct OneBitmap {
   std::unique_ptr<Block[]> blocks{new Block[Capacity]};
 };
 
-/// A stack of free blocks with links beside them; head and a tag against reuse share one word.
+/// A stack of free blocks with links beside them. The head and a tag against ABA share one word.
 template <std::size_t Capacity>
 struct TaggedStack {
   static constexpr const char* kName = "tagged_stack";
@@ -183,7 +183,7 @@ struct MutexList {
 };
 
 #ifdef STRATA_BENCH_HAS_BOOST
-/// The free list under boost::lockfree's containers.
+/// The free list that boost::lockfree's containers use.
 template <std::size_t Capacity>
 struct BoostFreelist {
   static constexpr const char* kName = "boost_freelist";
@@ -200,7 +200,7 @@ struct BoostFreelist {
 };
 #endif
 
-/// Not bounded, for scale.
+/// Unbounded, for scale.
 template <std::size_t Capacity>
 struct SystemMalloc {
   static constexpr const char* kName = "malloc";
@@ -209,7 +209,7 @@ struct SystemMalloc {
   void deallocate(void* p) { std::free(p); }
 };
 
-/// What the harness itself costs.
+/// Measures what the harness itself costs.
 template <std::size_t Capacity>
 struct EmptyOperation {
   static constexpr const char* kName = "empty";

@@ -4,7 +4,7 @@
 
 namespace strata {
 
-/// All blocks that a pool has left, in the order in which it hands them out.
+/// Takes all blocks that a pool has left, in the order in which it hands them out.
 template <typename Pool>
 std::vector<void*> drain(Pool& pool) {
   std::vector<void*> blocks;

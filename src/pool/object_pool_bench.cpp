@@ -15,8 +15,8 @@
 
 #include "block/contenders_bench.h"
 
-// The pool table: what each phase in the life of a pool costs, for 8 to 32768 objects with virtual
-// bases of 40 bytes, with the complexity fitted to it and the root mean square of the fit.
+// The pool table: what each phase in the life of a pool costs, for 8 to 32768 objects of 40 bytes
+// with virtual bases, with the complexity fitted to the times and the root mean square of the fit.
 //
 //   create      the pool is constructed
 //   destroy     the empty pool is destroyed
@@ -25,12 +25,12 @@
 //   free_seq    n objects are destroyed in the order they were created
 //   free_rnd    n objects are destroyed in random order
 //
-// "life" is the creation and the destruction of a pool that is never used, of up to a million
-// objects; a pool that touches its slots beforehand shows there.
+// "life" is the creation and the destruction of a pool of up to a million objects that is never
+// used; it shows whether a pool touches its slots beforehand.
 //
-// And the single numbers: "pair" is one create and one destroy of the same 64-byte object,
-// "pair_rnd" the same over 32768 objects that are destroyed in random order. Between two operations
-// the pool's own fields are in memory, as they are in a program that does something else in
+// And the single numbers: "pair" is one create and one destroy of the same 64-byte object;
+// "pair_rnd" is the same over 32768 objects that are destroyed in random order. Between two
+// operations the pool's own fields are in memory, as in a program that does something else in
 // between.
 
 namespace strata::bench {
@@ -93,8 +93,8 @@ using OurUnchecked = Ours<T, Checks::kNever>;
 
 using Clock = std::chrono::steady_clock;
 
-/// Creates n objects, looks at each and destroys them in random order, twice.
-/// \returns  The number that were not there or not as they were made.
+/// Creates n objects, checks each and destroys them in random order, twice.
+/// \returns  How many were missing or had changed.
 template <typename Pool>
 std::size_t object_failures(Pool& pool, std::size_t n) {
   using T = std::remove_pointer_t<decltype(pool.create(0))>;
@@ -189,7 +189,7 @@ void phase_of_life(benchmark::State& state, Phase phase) {
     }
   };
   for (auto _ : state) {
-    // The least of a few: what other processes took of one of them is not the pool's.
+    // The least of a few: time that other processes took is not the pool's.
     least = std::numeric_limits<double>::infinity();
     for (int life = 0; life < 4; ++life) live_once();
     state.SetIterationTime(least);
@@ -256,10 +256,11 @@ void add_table() {
         [phase = phase](benchmark::State& state) { phase_of_life<Pool>(state, phase); });
     registered->RangeMultiplier(8)
         ->Range(8, 32768)
-        // Fixed, because most of an iteration is not timed: the library would wait for it.
+        // Fixed, because most of an iteration is not timed: the library would go on until the timed
+        // part is long enough.
         ->Iterations(25)
         ->UseManualTime();
-    // Pools are set up and ended in constant time, which no curve over n fits.
+    // Pools are created and destroyed in constant time, which no curve over n fits.
     if (phase != Phase::kCreate && phase != Phase::kDestroy) registered->Complexity();
   }
 }
