@@ -188,7 +188,8 @@ TEST(Allocator, TakesItsSourceAlongIntoANewCopyAndKeepsItWhereACopyIsAssigned) {
   EXPECT_EQ(c.get_allocator(), (Allocator<int, SizeClassAllocator>(second)));
 }
 
-// A pointer to the source and nothing else; nothing at all over a source without state.
+// An allocator is a pointer to its source and nothing else; over a source without state it is
+// empty.
 static_assert(sizeof(Allocator<int, SizeClassAllocator>) == sizeof(void*));
 static_assert(std::is_empty_v<Allocator<int>>);
 static_assert(Allocator<int>::is_always_equal::value);

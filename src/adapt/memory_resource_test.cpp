@@ -20,7 +20,7 @@
 namespace strata {
 namespace {
 
-/// Counts what passes through to the resource below it.
+/// Counts the blocks that pass through to the resource below.
 class Counting final : public std::pmr::memory_resource {
  public:
   int live = 0;
@@ -39,7 +39,7 @@ class Counting final : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 };
 
-// Containers of containers with strings on them, built, copied and taken down.
+// Builds, copies and destroys containers of containers with strings in them.
 void exercise(std::pmr::memory_resource& resource) {
   std::pmr::map<std::pmr::string, std::pmr::vector<std::pmr::string>> map(&resource);
   for (int i = 0; i < 200; ++i) {
@@ -140,7 +140,7 @@ TEST(MemoryResource, IsEqualToAnotherOverTheSameSource) {
   b.deallocate(a.allocate(30), 30);
 }
 
-/// Laid out as a resource over a source, and of another class.
+/// Has the layout of a resource over a source, but is another class.
 class Lookalike final : public std::pmr::memory_resource {
  public:
   explicit Lookalike(SizeClassAllocator& source) : source_(&source) {}

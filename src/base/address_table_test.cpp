@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-/// As long as a huge block's entry.
+/// As large as the entry of a huge block.
 struct Extent {
   std::size_t bytes;
   std::size_t asked;
@@ -21,7 +21,7 @@ const void* address_of(std::size_t i) {
   return reinterpret_cast<const void*>((std::uintptr_t{1} << 40) + i * 0x101000);
 }
 
-/// The table of so many huge blocks, of a MiB and more each, is larger than 32 MiB.
+/// With so many huge blocks, of at least a MiB each, the table is larger than 32 MiB.
 TEST(AddressTable, GrowsAsLongAsThereIsMemory) {
   constexpr std::size_t kCount = (std::size_t{1} << 19) + 1;
   os::FakePageSource pages;

@@ -4,7 +4,7 @@
 
 namespace strata {
 
-/// What a fork does to the locks of `object` in the process that forks.
+/// Does to the locks of `object` what a fork does in the parent.
 template <typename Object>
 void fork_as_parent(Object& object) noexcept {
   LocksInFork::begin();
@@ -12,7 +12,7 @@ void fork_as_parent(Object& object) noexcept {
   LocksInFork::end_in_parent();
 }
 
-/// The same in the child.
+/// The same as in the child.
 template <typename Object>
 void fork_as_child(Object& object) noexcept {
   LocksInFork::begin();

@@ -101,7 +101,7 @@ TEST(FileSink, WritesMoreThanItsBufferHoldsAndAppends) {
   EXPECT_EQ(found, "begin " + long_text + " end\nbegin " + long_text + " end\n");
 }
 
-/// What goes to standard error in its time, by the write.
+/// Catches what is written to standard error, one write at a time.
 class CaughtWrites {
  public:
   CaughtWrites() : before_(dup(STDERR_FILENO)) {

@@ -17,7 +17,7 @@
 #include "base/run_together_test.h"
 #include "os/child_in_test.h"
 
-// Some of these tests break on purpose the rules by which Clang checks locks.
+// Some of these tests break Clang's rules for locks on purpose.
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wthread-safety-analysis"
 #endif
@@ -83,7 +83,8 @@ TEST(Lock, ExcludesEveryOtherThread) {
   constexpr int kRounds = 5'000;
   Lock lock(LockRank::kLeaf);
   const int threads = more_threads_than_cores();
-  // Plain fields on purpose: two threads inside at once would lose counts, and are a data race.
+  // Plain fields on purpose: two threads inside at once would lose counts, and would be a data
+  // race.
   long count = 0;
   int inside = 0;
   run_together(threads, [&](int) {
@@ -117,8 +118,8 @@ TEST(Lock, TryLockExcludesToo) {
 }
 
 TEST(Lock, SleepersAreWokenOneAfterTheOther) {
-  // The holder is away for much longer than anybody spins, so that the others go to sleep; a lost
-  // wake-up would leave them there for ever.
+  // The holder keeps the lock for much longer than anybody spins, so the others go to sleep. After
+  // a lost wake-up they would sleep for ever.
   Lock lock(LockRank::kLeaf);
   int passed = 0;
   const int threads = more_threads_than_cores();
@@ -202,7 +203,7 @@ TEST(LocksInFork, AThreadWaitsForTheForkThatHoldsTheLock) {
       EXPECT_TRUE(is_over.load());
     });
     while (lock.waits() != static_cast<std::uint32_t>(round) + 1) std::this_thread::yield();
-    // The waiter is still in its spin loop, or asleep.
+    // The waiter is still in its spin loop, or asleep already.
     if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     is_over.store(true);
     LocksInFork::end_in_parent();
@@ -211,8 +212,8 @@ TEST(LocksInFork, AThreadWaitsForTheForkThatHoldsTheLock) {
 }
 
 TEST(LocksInFork, ExcludeAllThreadsThatWaitForEachOtherMeanwhile) {
-  // Sleepers of the lock, sleepers of a fork and the one that forks: a wake-up that is lost leaves
-  // somebody there for ever.
+  // Some threads sleep for the lock, some for the end of a fork, and one forks. After a lost
+  // wake-up somebody would sleep for ever.
   Lock lock(LockRank::kLeaf);
   long count = 0;
   const int threads = more_threads_than_cores();
@@ -287,7 +288,7 @@ TEST(LocksInForkDeathTest, HasRanksOfItsOwnForEachObject) {
 constinit Lock g_lowest{LockRank::kHeapTable};
 constinit std::atomic<int> g_handled{0};
 
-/// As the malloc in a signal handler.
+/// Does what the malloc does in a signal handler.
 void take_lowest_if_none_is_held(int) {
   if (!is_any_lock_held_here()) LockGuard guard(g_lowest);
   g_handled.fetch_add(1, std::memory_order_relaxed);

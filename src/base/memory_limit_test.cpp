@@ -85,7 +85,7 @@ TEST_F(MemoryLimitTest, PassesComeOncePerSomeGrowth) {
     limit.note_pass(0, 0);
     ++passes;
   }
-  // From the soft limit to twice of it, each thirty-second of it.
+  // From the soft limit to twice the soft limit, a pass is due per thirty-second of the limit.
   EXPECT_GE(passes, 28);
   EXPECT_LE(passes, 34);
   EXPECT_EQ(limit.statistics().passes, static_cast<std::uint64_t>(passes));

@@ -21,7 +21,8 @@ void run_together(int count, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// The same, and meanwhile() on one more, at least once and until the others have ended.
+/// The same, and runs meanwhile() on one more thread: at least once, and until the others have
+/// ended.
 template <typename Body, typename Meanwhile>
 void run_together(int count, Body body, Meanwhile meanwhile) {
   std::atomic<int> running{count};  // relaxed: join() orders what they did

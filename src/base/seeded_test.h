@@ -10,8 +10,8 @@
 
 namespace strata {
 
-/// A random test's seed: another one in each run, printed before the test starts (an abort loses
-/// nothing). STRATA_SEED in the environment repeats it.
+/// The seed of a random test: a new one in each run. It is printed before the test starts, so that
+/// it is known after an abort, too. STRATA_SEED in the environment repeats a run.
 inline std::uint64_t seed_of_this_run() {
   const char* const given = std::getenv("STRATA_SEED");
   const std::uint64_t seed =

@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-/// \file  What a test of an allocator knows of its blocks: where they are, and what is in them.
+/// \file  What a test of an allocator knows about its blocks: where they are, and their contents.
 
 namespace strata {
 
@@ -20,7 +20,8 @@ struct Block {
   std::uint64_t tag;
 };
 
-/// What a program wrote into its blocks: a word at each end and one per 4 KiB between them.
+/// Writes what a program would write into a block: the start, the end, and a word per 4 KiB between
+/// them.
 inline void write_content(const Block& block) {
   std::memset(block.address, static_cast<int>(block.tag), std::min<std::size_t>(block.bytes, 64));
   for (std::size_t i = 4096; i + 8 <= block.bytes; i += 4096) {
@@ -30,7 +31,7 @@ inline void write_content(const Block& block) {
   if (block.bytes > 64) block.address[block.bytes - 1] = static_cast<unsigned char>(block.tag);
 }
 
-/// \param bytes  how much of the block survived, for one that was resized
+/// \param bytes  how much of the block survived, if it was resized
 inline bool has_content(const Block& block, std::size_t bytes) {
   for (std::size_t i = 0; i < std::min<std::size_t>(bytes, 64); ++i) {
     if (block.address[i] != static_cast<unsigned char>(block.tag)) return false;
@@ -45,7 +46,7 @@ inline bool has_content(const Block& block, std::size_t bytes) {
          block.address[bytes - 1] == static_cast<unsigned char>(block.tag);
 }
 
-/// Which addresses are taken: nothing that is handed out may touch anything that is live.
+/// The addresses of live blocks: nothing that is handed out may overlap any of them.
 /// \threads  Any number at once; one mutex.
 class Shadow {
  public:

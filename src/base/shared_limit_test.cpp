@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// Some that hold memory, in figures only.
+/// A holder of memory that exists only as figures.
 struct Holder {
   std::size_t idle = 0;    ///< as they say
   std::size_t hidden = 0;  ///< in caches, which no figure has
@@ -35,7 +35,7 @@ class SharedLimitTest : public SeededTest {
     limit.add(of_test_);
   }
 
-  /// Each holds what it has idle.
+  /// Counts for each holder what it has idle.
   void hold_all() {
     for (const Holder& each : holders) limit.hold(each.idle + each.hidden);
   }
@@ -172,7 +172,7 @@ TEST_F(SharedLimitTest, WhereNothingIsIdleTheAnswerIsNo) {
   EXPECT_FALSE(limit.make_room(kMiB));
   EXPECT_EQ(asked.size(), 2u);
   EXPECT_FALSE(limit.make_room(~std::size_t{0}));
-  // What says that it is idle is asked for at once, however vain the last time was.
+  // A holder that reports idle memory is asked at once, even if the last attempt was in vain.
   holders[1].idle = 3 * kMiB;
   EXPECT_TRUE(limit.make_room(kMiB));
 }
@@ -216,7 +216,7 @@ TEST_F(SharedLimitTest, WhoSharesASoftLimitDoesNotAskTwiceForWhatCannotBeRelease
   EXPECT_EQ(asked.size(), 2u);
 }
 
-/// Makes room in a handler of a signal that arrives while its thread makes room.
+/// The handler makes room while the thread that it interrupted makes room.
 TEST_F(SharedLimitTest, ASignalHandlerThatInterruptsItsThreadAtItFindsNoRoom) {
   holders = {{kMiB}};
   limit.configure(0, kMiB);
@@ -261,7 +261,7 @@ TEST_F(SharedLimitTest, ThreadsThatMakeRoomForEachOtherNeverPassTheHardLimit) {
 }
 
 TEST(SharedLimit, HoldersThatComeMeanwhileAreAskedOneTurnAtATime) {
-  // Plain on purpose: two turns at once, or holders that are seen half made, are a data race.
+  // Plain on purpose: two turns at once, or a holder that is seen half made, would be a data race.
   static std::size_t asked = 0;
   for (int round = 0; round < 200; ++round) {
     SharedLimit limit;
@@ -287,7 +287,7 @@ TEST(SharedLimit, HoldersThatComeMeanwhileAreAskedOneTurnAtATime) {
 }
 
 TEST(SharedLimit, HoldersThatComeWhileOthersAreAskedAreAskedInTheSameTurn) {
-  // relaxed: only the limit orders what the two threads do.
+  // relaxed: only the limit may order what the two threads do.
   static std::atomic<bool> is_asked{false};
   static std::atomic<bool> is_added{false};
   static int late_asked;

@@ -170,7 +170,7 @@ TEST(BlockLayout, RefusesWhatOverflowsTheAddressSpace) {
   EXPECT_EQ(BlockLayout::of(64, std::numeric_limits<std::size_t>::max() / 64).stride, 0u);
   EXPECT_EQ(BlockLayout::of(std::numeric_limits<std::size_t>::max() - 63, 1).stride, 0u);
   EXPECT_EQ(BlockLayout::capacity_for(0, 4096), 0u);
-  // With the bookkeeping of a block some of these strides wrap around, to 0, too.
+  // With a block's bookkeeping added, some of these strides wrap around, even to 0.
   for (std::size_t less = 0; less < 32; ++less) {
     const std::size_t stride = std::numeric_limits<std::size_t>::max() - less;
     EXPECT_EQ(BlockLayout::capacity_for(stride, 4096), 0u) << less;

@@ -81,7 +81,7 @@ TEST(GrowingBlockAllocator, ServesEverySizeAtEveryAlignmentWithoutOverlap) {
   }
 }
 
-/// One of several allocators over an arena, and what must be in its blocks.
+/// One of several allocators over an arena, and the expected contents of its blocks.
 struct Tenant {
   GrowingBlockAllocator blocks;
   std::vector<std::pair<char*, char>> live;

@@ -160,7 +160,7 @@ TYPED_TEST(SizeClassAllocatorTest, TrustsNothingThatLiesOnAnArenaUsedBefore) {
 
 TYPED_TEST(SizeClassAllocatorTest, KeepsToItsPagesOfAnArena) {
   const std::size_t page = os::page_bytes();
-  // What it keeps behind the runs ends one byte after a page, or in the middle of one.
+  // The bookkeeping behind the runs ends one byte after a page, or in the middle of one.
   for (const std::size_t count : {page / 128, std::size_t{3}}) {
     PageArena arena(64 * count * page);
     std::vector<std::size_t> classes;

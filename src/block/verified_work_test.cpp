@@ -20,7 +20,7 @@ TEST(VerifiedWork, FindsNothingWrongWithAPoolThatWorks) {
   EXPECT_EQ(failures_of(pool, kBlocks, kBytes), 0u);
 }
 
-// Ten blocks and no more: nine allocations of ten fail, and fast.
+// Serves ten blocks and no more: nine of ten allocations fail, and fast.
 struct MostlyEmpty : Right {
   std::size_t left = 10;
   void* allocate() { return left == 0 ? nullptr : (--left, Right::allocate()); }
@@ -45,7 +45,7 @@ TEST(VerifiedWork, CountsBlocksThatWereHandedOutTwice) {
   EXPECT_GE(failures_of(pool, kBlocks, kBytes), 3 * kBlocks / 2);
 }
 
-// Each block reaches one byte into the next.
+// Each block overlaps the next one by a byte.
 struct Overlapping {
   unsigned char memory[kBlocks * kBytes];
   std::size_t next = 0;

@@ -20,7 +20,7 @@
 namespace strata {
 namespace {
 
-/// Claims from the list, which gets a new span whenever it has none left.
+/// Claims from the list, and adds a new span whenever the list has no free object left.
 std::size_t claim_with_new_spans(CentralList& list, SpanSource& spans, void** end,
                                  std::size_t count,
                                  CentralList::From from = CentralList::From::kLowest,
@@ -44,7 +44,8 @@ struct CentralListTest : ::testing::Test {
     return CentralList(size_class, space.spans, tally, shard);
   }
 
-  /// Claims `count` objects, in the order in which a stack would pop them, of new spans if need be.
+  /// Claims `count` objects, in the order in which a stack would pop them; makes new spans if need
+  /// be.
   std::vector<void*> claim_marked(CentralList& list, std::size_t count) {
     std::vector<void*> objects(count);
     const std::size_t claimed =
@@ -53,7 +54,7 @@ struct CentralListTest : ::testing::Test {
     std::reverse(objects.begin(), objects.end());
     return objects;
   }
-  /// The same, as a program gets them.
+  /// The same, without the marks of fresh objects, as a program gets them.
   std::vector<void*> claim(CentralList& list, std::size_t count) {
     std::vector<void*> objects = claim_marked(list, count);
     for (void*& object : objects) object = FreeObject(object).address();
@@ -97,7 +98,7 @@ TEST_F(CentralListTest, LowAddressesArePoppedFirst) {
   release(list, objects);
 }
 
-/// Two threads that claim from the two ends have neighbours only where they meet.
+/// Two threads that claim from opposite ends have neighbouring objects only where they meet.
 TEST_F(CentralListTest, HighAddressesAreClaimedFirstFromTheOtherEnd) {
   for (const std::size_t bytes : {16, 48, 1024, 8192}) {
     const unsigned c = SizeClassMap::class_of(bytes);
@@ -164,7 +165,7 @@ TEST_F(CentralListTest, WhatCameBackInNoOrderIsClaimedInOrderFromEitherEnd) {
   }
 }
 
-/// Eight neighbours fill two lines of memory, or a multiple.
+/// Eight neighbours fill two cache lines, or a multiple of two.
 TEST_F(CentralListTest, ObjectsOfLinesWhereNobodyHasOneAreClaimedFirstIfAskedFor) {
   constexpr std::size_t kGroup = 8;
   for (const auto from : {CentralList::From::kLowest, CentralList::From::kHighest}) {
@@ -177,7 +178,7 @@ TEST_F(CentralListTest, ObjectsOfLinesWhereNobodyHasOneAreClaimedFirstIfAskedFor
         return span.start + index * SizeClassMap::bytes_of(c);
       };
       std::vector<void*> objects = claim(list, in_span);
-      // All of the third group, the fourth and the tenth; of the others all but one.
+      // Free are all objects of the third, fourth and tenth group; of each other group all but one.
       std::set<void*> whole;
       std::set<void*> others;
       for (std::size_t i = 0; i < 16 * kGroup; ++i) {
@@ -231,7 +232,7 @@ TEST_F(CentralListTest, FromTheOtherEndTheFirstObjectOfASpanComesLast) {
       }
       list.check_invariants();
       if (seen == in_span) break;
-      // One comes back, and is claimed again before what lies on.
+      // One object comes back, and is claimed again before those further on.
       release(list, objects[batch - claimed]);
       --seen;
     }
@@ -334,7 +335,8 @@ TEST_F(CentralListTest, WhileItCompactsSpansServeByAddressAndThoseThatAreNearlyE
   const std::size_t in_span = kPageBytes / 1024;
   std::vector<void*> objects = claim(list, kSpans * in_span);
   std::sort(objects.begin(), objects.end());
-  // By the fullest first, the highest span would serve first, and the lowest one last, too.
+  // If the fullest span served first, the highest span would be the first, and the lowest one the
+  // last.
   std::size_t free = 0;
   for (std::size_t span = 0; span < kSpans; ++span) {
     const std::size_t count = span == 0 ? 60 : span == kSpans - 1 ? 4 : in_span / 2;
@@ -392,7 +394,7 @@ TEST_F(CentralListTest, ASpanThatServesWhileItCompactsIsHomewardAgainInTheNextTu
   release(list, claimed.back());
   EXPECT_EQ(claim(list, 1).front(), claimed.back()) << "its span is listed by address";
   list.check_invariants();
-  // An eighth comes back.
+  // An eighth of the objects comes back.
   const auto end = kept.end() - kSpans * in_span / 8;
   release(list, {end, kept.end()});
   kept.erase(end, kept.end());
@@ -403,7 +405,7 @@ TEST_F(CentralListTest, ASpanThatServesWhileItCompactsIsHomewardAgainInTheNextTu
   release(list, kept);
 }
 
-/// Other threads wait for the list meanwhile.
+/// Meanwhile other threads wait for the list.
 TEST_F(CentralListTest, ManySpansFollowATurnSomeAtATime) {
   constexpr std::size_t kSpans = 1500;
   CentralList list = make(SizeClassMap::class_of(1024));
@@ -434,7 +436,8 @@ TEST_F(CentralListTest, ManySpansFollowATurnSomeAtATime) {
   }
   EXPECT_GE(steps, 4u);
   release(list, freed);
-  // The end of it, too, whoever comes to the list: here, objects of the spans that follow last.
+  // Spans also follow the end of compacting, whatever brings a thread to the list: here, the
+  // release of objects of the spans that follow last.
   while (list.is_compacting()) {
     const std::vector<void*> more = claim(list, 1000);
     live.insert(live.end(), more.begin(), more.end());
@@ -451,8 +454,8 @@ TEST_F(CentralListTest, ManySpansFollowATurnSomeAtATime) {
   release(list, live);
 }
 
-/// When it ends to compact, too, whoever comes to the list has some spans follow, and a span to
-/// which something comes back does at once.
+/// When a list ends compacting, too, each use of the list has some spans follow. A span to which an
+/// object comes back follows at once.
 TEST_F(CentralListTest, SpansThatNobodyClaimsFromFollowTheEndOfIt) {
   constexpr std::size_t kSpans = 1500;
   CentralList list = make(SizeClassMap::class_of(1024));
@@ -491,8 +494,8 @@ TEST_F(CentralListTest, SpansThatNobodyClaimsFromFollowTheEndOfIt) {
   EXPECT_FALSE(std::any_of(live.begin(), live.end(), is_homeward));
 }
 
-/// What it frees and claims again by turns takes the slow way less and less, also where some spans
-/// were nearly empty before.
+/// A list that frees and claims the same objects by turns takes the slow path less and less, even
+/// if some spans were nearly empty before.
 TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
   constexpr std::size_t kCount = 200'000;
   constexpr std::size_t kInSpan = kPageBytes / 64;
@@ -513,7 +516,7 @@ TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
     std::size_t first = 0;
     constexpr std::size_t kRounds = 64;
     for (std::size_t round = 0; round < kRounds; ++round) {
-      // Every eighth goes, from all spans, and as many come.
+      // An eighth of the objects goes, from all spans, and as many come.
       std::vector<void*> freed;
       std::vector<void*> kept;
       for (std::size_t i = 0; i < live.size(); ++i)
@@ -538,7 +541,7 @@ TEST_F(CentralListTest, AListThatGainsNothingByItCompactsLessAndLess) {
   }
 }
 
-/// One that shrinks goes on, although no span becomes empty at first.
+/// A list whose class shrinks goes on compacting, although no span becomes empty at first.
 TEST_F(CentralListTest, AListThatShrinksGoesOnCompacting) {
   CentralList list = make(SizeClassMap::class_of(64));
   std::vector<void*> live = claim(list, 200'000);
@@ -568,7 +571,7 @@ TEST_F(CentralListTest, AnObjectIsMarkedFreshUntilAProgramHadIt) {
     std::set<void*> fresh;
     for (std::size_t i = 0; i < objects.size(); ++i) {
       ASSERT_TRUE(FreeObject(objects[i]).is_fresh()) << bytes;
-      // A program frees what it was given: without a mark.
+      // A program frees the address that it was given, which has no mark.
       if (i % 3 == 0) {
         objects[i] = FreeObject(objects[i]).address();
       } else {
@@ -596,8 +599,8 @@ TEST_F(CentralListTest, NoObjectOfASmallClassIsMarked) {
   }
 }
 
-/// A span whose free objects have stayed the same for a round gives back the OS pages that hold
-/// nothing else, and only those.
+/// A span whose free objects have not changed for a round gives back the OS pages that contain only
+/// free objects.
 TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirContents) {
   for (const std::size_t bytes : {16u, 112u, 1024u, 1280u, 4608u, 20480u}) {
     const unsigned c = SizeClassMap::class_of(bytes);
@@ -605,7 +608,7 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
     const std::size_t in_span = span_pages_of(c) * kPageBytes / bytes;
     const std::vector<void*> objects = claim(list, in_span);
     for (void* object : objects) std::memset(object, 0x5a, bytes);
-    // Every seventh of the first half and the last object live on.
+    // Every seventh object of the first half, and the last object, live on.
     std::vector<void*> live;
     std::vector<void*> freed;
     for (std::size_t i = 0; i < in_span; ++i) {
@@ -625,7 +628,7 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
       EXPECT_TRUE(std::all_of(at, at + bytes, [](unsigned char byte) { return byte == 0x5a; }))
           << bytes;
     }
-    // The objects are in the span as before and can be had again.
+    // The objects are still in their span, and can be claimed again.
     const std::vector<void*> again = claim(list, freed.size());
     EXPECT_EQ(std::set<void*>(again.begin(), again.end()),
               std::set<void*>(freed.begin(), freed.end()));
@@ -639,7 +642,7 @@ TEST_F(CentralListTest, HolesOfASpanLeftAloneGoBackAndLiveObjectsKeepTheirConten
 TEST_F(CentralListTest, WhereHolesMayNotBeFilledSpansWithoutThemServe) {
   if (os::page_bytes() > 4096) GTEST_SKIP() << "the holes are smaller than an OS page";
   CentralList list = make(SizeClassMap::class_of(1024));
-  // More get a hole than one call looks at, and the last span has free objects without.
+  // More spans get a hole than one call visits. The last span has free objects but no hole.
   constexpr std::size_t kWithHoles = 300;
   std::vector<void*> objects = claim(list, 64 * (kWithHoles + 1));
   std::vector<void*> freed;
@@ -672,7 +675,7 @@ TEST_F(CentralListTest, WhatWasIdleWhenItCameLeavesASpanAsQuietAsItWas) {
   ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
   EXPECT_EQ(list.decommit_holes(CentralList::Spans::kQuiet), 0u) << "one was in use just now";
 
-  // The rest of it goes back as the last ones come, which nobody needed either.
+  // The rest of the span goes back with its last objects, which nobody needed either.
   idle.assign(objects.begin() + 49, objects.end());
   ASSERT_EQ(list.release_idle(idle.data(), idle.size()), 0u);
   EXPECT_EQ(list.statistics().spans, 0u);
@@ -744,7 +747,7 @@ TEST_F(CentralListTest, GivesWhatItHasWhenOutOfMemoryAndWorksOnAfterwards) {
   const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(1);
   std::vector<void*> rest;
   pages.limit_mapped_bytes(0);
-  // A region is there: it is full at some time, and then nothing more comes.
+  // A region is mapped already: it fills up, and then nothing more comes.
   for (;;) {
     const std::vector<void*> objects = claim(list, in_span);
     list.check_invariants();
@@ -848,7 +851,7 @@ TEST_F(CentralListDeathTest, AmongObjectsOfAnyClassOneThatIsInNoSpanIsFatal) {
                "strata: invalid free of 0x[0-9a-f]+: the object was freed twice");
 }
 
-/// A span with holes is destroyed as its last object comes back.
+/// A span with holes is destroyed when its last object comes back.
 TEST_F(CentralListDeathTest, AnObjectWhoseSpanWentWithItsOwnBatchIsFatal) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page, and no hole";
   CentralList list = make(SizeClassMap::class_of(1024));
@@ -930,7 +933,7 @@ class CentralListRandomTest : public SeededTest {
           }
         }
       } else {
-        // Neighbours and strangers, mixed, or rows of neighbours in either direction.
+        // Objects of one span and of others mixed, or rows of neighbours in either direction.
         batch.resize(std::min(count, claimed.size()));
         const bool has_rows = below(2) == 0;
         for (std::size_t i = 0; i < batch.size();) {
@@ -996,7 +999,7 @@ TEST_F(CentralListTest, ThreadsNeverHoldTheSameObject) {
         ASSERT_EQ(
             claim_with_new_spans(list, space.spans, batch.data() + batch.size(), batch.size()),
             batch.size());
-        // A plain write: two owners of one object are a data race, too.
+        // A plain write: two owners of one object would be a data race, too.
         for (void* object : batch) *static_cast<int*>(object) = t;
         mine.insert(mine.end(), batch.begin(), batch.end());
       } else {
@@ -1052,15 +1055,15 @@ TEST_F(CentralListTest, ASpanMovesToAnotherShardWithItsLiveObjects) {
   EXPECT_EQ(to.kept_spans(), 1u);
 }
 
-/// Two lists take the same spans from each other while the objects in them are freed: whichever
-/// list has a span takes its objects back.
+/// Two lists take spans from each other while the objects in them are freed. Whichever list has a
+/// span takes its objects back.
 TEST_F(CentralListTest, ObjectsComeBackWhileTheirSpansMove) {
   constexpr unsigned kClass = 20;
   CentralList first = make(kClass, 0);
   CentralList second = make(kClass, 1);
   CentralList* const lists[] = {&first, &second};
   {
-    // Enough to go round.
+    // Enough objects for both.
     std::vector<void*> objects = claim(first, 10 * (kPageBytes / SizeClassMap::bytes_of(kClass)));
     release(first, objects);
   }

@@ -23,14 +23,14 @@
 namespace strata {
 namespace {
 
-/// As a thread that has just begun.
+/// Releases objects as a thread that has just begun would.
 void release_as_new_thread(Central& central, unsigned size_class, void** objects,
                            std::size_t count) {
   Central::Place place(central);
   central.release(place, size_class, objects, count);
 }
 
-/// All classes over a page source of the test's.
+/// All classes over the test's page source.
 struct Fixture {
   os::FakePageSource pages;
   FakeAddressSpace space{pages};
@@ -43,7 +43,7 @@ struct Fixture {
     for (void*& object : objects) object = FreeObject(object).address();
     return objects;
   }
-  /// Fewer than asked for may come at once; this asks until it has all.
+  /// One claim may return fewer objects than asked for; this claims until it has all.
   std::vector<void*> claim_all(unsigned size_class, std::size_t count) {
     std::vector<void*> all;
     while (all.size() < count) {
@@ -82,7 +82,7 @@ TEST_F(CentralTest, WhatTheTransferCacheCannotTakeGoesToTheSpans) {
   EXPECT_EQ(central->statistics(c).spans.spans, 0u);
 }
 
-/// Batches of `count` objects come and go until they pass without the spans.
+/// Claims and releases batches of `count` objects until they pass without the spans.
 void grow_transfer(Central& central, unsigned size_class, std::size_t count) {
   Central::Place place(central);
   central.enter(place);
@@ -107,7 +107,7 @@ TEST_F(CentralTest, ATransferCacheGrowsWithTheBatchesThatComeAndGo) {
   EXPECT_EQ(central->settle_pending_hint(), 0u);
 }
 
-/// Their spans are many, and each of their records is a cache line that is far away by the time.
+/// Such a batch comes from many spans, whose records are no longer in the processor's cache.
 TEST_F(CentralTest, BatchesOfTenThousandObjectsPassWithoutTheirSpansWhateverTheirSize) {
   for (const std::size_t bytes : {16u, 256u, 4096u, 32768u}) {
     const unsigned c = SizeClassMap::class_of(bytes);
@@ -164,7 +164,7 @@ TEST_F(CentralTest, ATransferCacheThatHasGrownIsEmptiedForLargeBlocks) {
 TEST_F(CentralTest, WithoutMemoryForTheTransferCacheMostObjectsGoToTheirSpans) {
   std::vector<void*> objects = claim_all(4, 20);
   pages.limit_mapped_bytes(0);
-  // The rest of the bookkeeping's chunk is used up first.
+  // First uses up the rest of the bookkeeping's chunk.
   while (space.metadata.allocate(64) != nullptr) {
   }
   release_as_new_thread(*central, 4, objects.data(), 20);
@@ -215,7 +215,8 @@ TEST_F(CentralTest, TheTransferCachesOfSomeClassesMoveToTheirSpans) {
 TEST_F(CentralTest, HomewardObjectsFindTheirSpansWhicheverClassesAreInTheBatch) {
   const unsigned a = SizeClassMap::class_of(64);
   const unsigned b = SizeClassMap::class_of(1024);
-  // All of one class; nearly all, where few tell; by turns.
+  // Batches of one class; of nearly one class, so that few samples show the others; of two by
+  // turns.
   for (const std::size_t of_others : {0, 3, 50}) {
     for (const Was was : {Was::kInUse, Was::kIdle}) {
       std::vector<void*> batch = claim_all(a, 100);
@@ -298,7 +299,7 @@ struct ShardedCentralTest : CentralTest {
   ~ShardedCentralTest() override {
     for (Central::Place& place : places) central->leave(place);
   }
-  /// Claims as a thread does that uses the place.
+  /// Claims as a thread with this place does.
   std::vector<void*> claim_at(Central::Place& place, unsigned size_class, std::size_t count) {
     std::vector<void*> all;
     while (all.size() < count) {
@@ -340,7 +341,7 @@ TEST(Central, WhoSumsUpSeesWholeShardsAsTheyCome) {
     std::atomic<bool> is_over{false};
     run_together(2, [&](int t) {
       if (t == 0) {
-        // relaxed: only the shards' number orders what the two threads do.
+        // relaxed: only the number of shards may order what the two threads do.
         while (!is_over.load(std::memory_order_relaxed)) ASSERT_EQ(central.free_bytes(), 0u);
         return;
       }
@@ -353,7 +354,7 @@ TEST(Central, WhoSumsUpSeesWholeShardsAsTheyCome) {
   }
 }
 
-/// What a thread frees lies in its processor's cache.
+/// Objects that a thread freed are in its processor's cache.
 TEST_F(ShardedCentralTest, ThreadsOfOneShardGetBackWhatTheyFreed) {
   const auto sorted = [](std::vector<void*> objects) {
     std::sort(objects.begin(), objects.end());
@@ -406,7 +407,7 @@ TEST_F(ShardedCentralTest, WhatOneThreadGotAnotherOfItsShardMayBringBackWhosever
     EXPECT_EQ(shard_of(object), 1u) << "it went to the shard of its span";
   brought = of_others;
   for (int again = 0; again < 2; ++again) {
-    // They got fourteen: these seven, and the next seven.
+    // The threads got fourteen objects: these seven, and the next seven.
     central->release(places[2], c, again == 0 ? brought.data() : own.data(), 7);
   }
   EXPECT_EQ(central->statistics(c).in_transfer, 14u);
@@ -451,7 +452,8 @@ TEST_F(ShardedCentralTest, WhereThereIsNoMemoryForLanesTheFirstServesAll) {
 }
 
 TEST_F(ShardedCentralTest, APlaceThatItsThreadHasLeftMovesNobody) {
-  // What its cache holds is flushed later, and may meet others at the lists.
+  // The cache of a thread that has left is flushed later, and may then meet other threads at the
+  // lists.
   central->leave(places[2]);
   central->move_on(places[2], 7);
   EXPECT_EQ(central->shard_count(), 1u);
@@ -587,7 +589,7 @@ TEST_F(ManyLanesTest, WhatOthersBroughtServesBeforeTheHeapGrows) {
   }
 }
 
-/// The lines of what another freed are others' in part.
+/// Objects that another thread freed share cache lines with that thread's other objects.
 TEST_F(ManyLanesTest, SmallObjectsOfTheSpansServeBeforeWhatOthersBrought) {
   enter(6);
   for (const unsigned size_class : {small, large}) {
@@ -606,7 +608,7 @@ TEST_F(ManyLanesTest, SmallObjectsOfTheSpansServeBeforeWhatOthersBrought) {
   }
 }
 
-/// As many as have the same lane in the first shard.
+/// The two threads have the same lane in the first shard.
 TEST_F(ManyLanesTest, ThreadsThatMoveToOneShardHaveLanesOfTheirOwnThere) {
   enter(6);
   for (const unsigned thread : {1u, 5u}) central->move_on(*places[thread], small);
@@ -747,7 +749,7 @@ TEST_F(ApartTest, NorDoThreadsGetNeighboursOfOneLineWhereOthersHaveFreedSomeOfEa
   for (const std::size_t bytes : {16u, 48u, 112u}) {
     const unsigned size_class = SizeClassMap::class_of(bytes);
     std::vector<void*> all = claim_at(places[0], size_class, 600);
-    // Of 400, every other one is free; 200 are as they were.
+    // Of 400 objects, every other one is free; 200 more are free in a row.
     std::sort(all.begin(), all.end());
     for (std::size_t i = 0; i < 400; i += 2) central->release_to_spans(size_class, &all[i], 1);
     central->release_to_spans(size_class, all.data() + 400, 200);
@@ -908,7 +910,7 @@ TEST_F(ShardedCentralTest, AShardInUseKeepsWhatItNeedsUntilItHasMoreThanEnough) 
   central->move_on(places[1], 20);
   const std::size_t in_span = kPageBytes / SizeClassMap::bytes_of(20);
   std::vector<void*> objects = claim_at(places[1], 20, 3 * in_span);
-  // One object of each span stays, so that none is empty.
+  // One object of each span stays in use, so that no span is empty.
   std::vector<void*> live;
   std::vector<void*> freed;
   std::set<Span*> seen;
@@ -932,7 +934,7 @@ TEST_F(ShardedCentralTest, WithoutMemoryWhatAnotherShardKeepsServesToo) {
     (i % 2 == 0 ? freed : live).push_back(objects[i]);
   central->release_to_spans(20, freed.data(), freed.size());
   space.limit.configure(0, space.limit.held_bytes());
-  // What its own span has comes first.
+  // The free objects of its own span come first.
   const std::size_t in_all = central->statistics(20).spans.free_objects;
   ASSERT_GT(in_all, freed.size());
   const std::vector<void*> served = claim_at(places[1], 20, in_all);
@@ -980,7 +982,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
         *static_cast<int*>(object) = t;
         mine.push_back(object);
       }
-      // Some are left for another thread; what lay there is freed here.
+      // Leaves some objects for another thread, and frees what lay there.
       for (std::size_t k = 0; k < 20 && k < mine.size(); ++k) {
         void*& object = mine[mine.size() - 1 - k];
         if (void* other = exchange[(i * 20 + k) % kExchange].exchange(object)) {
@@ -1010,7 +1012,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
   EXPECT_EQ(space.heap.statistics().used_pages, 0u);
 }
 
-/// Two threads in shards of their own, and two objects of the second.
+/// Two threads in shards of their own, and two objects of the second thread.
 struct BusyCentralTest : ::testing::Test {
   BusyPages pages;
   FakeAddressSpace space{pages};
@@ -1029,7 +1031,7 @@ struct BusyCentralTest : ::testing::Test {
     for (Central::Place& place : places) central.leave(place);
     central.check_invariants();
   }
-  /// Does `action()` in another thread while one is at a list with holes.
+  /// Runs `action()` in another thread while a list with holes is locked.
   template <typename Action>
   void while_busy(Action action) {
     pages.on_decommit = [&] { std::thread(action).join(); };
@@ -1056,7 +1058,7 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data() + 40, 24);
 }
 
-/// Its thread has a shard of its own already, and its batches are few objects.
+/// The thread has a shard of its own already, and its batches have few objects.
 TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOnManyProcessors) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   const unsigned large = SizeClassMap::class_of(8192);
@@ -1065,7 +1067,7 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOn
     central.enter(places[1]);
     std::vector<void*> objects(8);
     EXPECT_EQ(central.claim(places[0], size_class, objects.data() + 8, 8), 8u);
-    // Of the other objects of this one's span the thread gets one meanwhile.
+    // Meanwhile the third thread gets one of the other objects of this thread's span.
     Central::Place third(central);
     central.enter(third);
     central.move_on(third, size_class);
@@ -1116,7 +1118,7 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   for (int i : {64, 128}) ASSERT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
 
-  // More than the first shard's transfer cache has room for, which nobody is at.
+  // More objects than the transfer cache of the first shard, which is not locked, has room for.
   ASSERT_NO_FATAL_FAILURE(
       while_busy([&] { release_as_new_thread(central, c, objects.data() + 40, 88); }));
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
@@ -1176,7 +1178,7 @@ TEST_F(CentralTest, ProducersFeedConsumersWhileTheScavengerMovesThingsOn) {
   constexpr unsigned kClass = 2;
   constexpr std::size_t kRounds = 400;
   constexpr std::size_t kBatch = 60;
-  // Each pair hands batches over through a mailbox of its own.
+  // Each pair of threads hands over batches through its own mailbox.
   struct Mailbox {
     std::atomic<bool> is_full{false};
     void* objects[kBatch];

@@ -8,7 +8,7 @@
 
 namespace strata {
 
-/// Runs `on_decommit` while the list that decommits a hole holds its lock.
+/// Calls `on_decommit` while a list that decommits a hole holds its lock.
 struct BusyPages : os::FakePageSource {
   std::function<void()> on_decommit;
   bool decommit(void* address, std::size_t bytes) noexcept override {

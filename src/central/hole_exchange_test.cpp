@@ -15,13 +15,13 @@ struct HoleExchangeTest : ::testing::Test {
   HoleExchange exchange;
   std::size_t filled = 0;
 
-  /// 4 MiB go back; then so many are filled again.
+  /// Returns 4 MiB of holes; then so many MiB are filled again.
   void turn(std::size_t filled_mib) {
     exchange.note_returned(3 * kMiB, filled);
     exchange.note_returned(kMiB, filled);
     filled += filled_mib * kMiB;
   }
-  /// How much growth passes by until some is due again.
+  /// How many MiB of growth are ignored until some is due again.
   std::size_t ignored_mib() {
     std::size_t mib = 0;
     while (exchange.take_due(kMiB) == 0) ++mib;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kCapacity = 32;
 constexpr TransferCache::Bounds kFixed{kCapacity, kCapacity, 16};
 
-/// Pointers to tell apart; what they point to is never read.
+/// Pointers that differ; nobody reads what they point to.
 std::vector<void*> numbered(std::size_t first, std::size_t count) {
   std::vector<void*> objects;
   for (std::size_t i = 0; i < count; ++i)
@@ -155,7 +155,7 @@ struct GrowingTransferCacheTest : ::testing::Test {
   static constexpr std::size_t kObjectBytes = 16 * 1024;
   TransferCache cache{{8, 100, kObjectBytes}, tally, metadata};
 
-  /// How many of 1000 objects it takes; they are removed again as claims do.
+  /// How many of 1000 objects the cache takes; they are removed again as claims do it.
   std::size_t pass() {
     const std::vector<void*> objects = numbered(1, 1000);
     const std::size_t taken = insert(cache, objects.data(), objects.size());
@@ -235,7 +235,7 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   TransferCache second(bounds, tally, metadata);
   ASSERT_EQ(grow(second), 16u * 1024);
   EXPECT_EQ(metadata.mapped_bytes(), mapped);
-  // One that shrinks as it is not needed gives them back, too.
+  // A cache that shrinks because it is not needed gives its slots back, too.
   void* out[64];
   while (insert(second, numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
     while (second.take_unneeded(out, 64) != 0) continue;

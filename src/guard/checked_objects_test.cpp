@@ -267,7 +267,7 @@ TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsFoundInTheEnd) {
   objects.verify_all(space.heap);
   p[100] = 1;
   EXPECT_DEATH(objects.verify_all(space.heap), " overflow of .* at offset 100 of this object");
-  // Before the free, which looks at it if q is the next one.
+  // Mends p before q is freed: the free checks p if the two are neighbours.
   p[100] = static_cast<char>(kSlackByte);
   put(q, c);
   q[50] = 1;

@@ -22,7 +22,7 @@
 namespace strata {
 namespace {
 
-// For the fault's handler, which has no argument of ours.
+// For the fault handler, which takes no argument of ours.
 GuardPool* g_pool = nullptr;
 
 struct GuardPoolTest : SeededTest {
@@ -36,7 +36,7 @@ struct GuardPoolTest : SeededTest {
     return static_cast<char*>(pool.allocate({bytes, alignment, false}));
   }
   void put(void* p) { pool.deallocate(p, {}); }
-  /// An object at its slot's end, or at its start.
+  /// An object at the end of its slot: objects lie at the end and at the start by turns.
   char* get_at_end(std::size_t bytes) {
     char* p = get(bytes);
     return (reinterpret_cast<std::uintptr_t>(p) + bytes) % os::page_bytes() == 0 ? p : get(bytes);
@@ -336,7 +336,7 @@ TEST_F(GuardPoolTest, ThreadsPassObjectsOn) {
     for (int i = 0; i < 2000; ++i) {
       char* p = get(100);
       if (p != nullptr) std::memset(p, 1, 100);
-      // release and acquire: the contents pass with the object.
+      // release and acquire: the contents go with the object.
       p = shelves[choose() % std::size(shelves)].exchange(p, std::memory_order_acq_rel);
       if (p != nullptr) put(p);
     }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLeastBytes = 1 << 16;
 
-/// Of arenas that are aligned to `alignment`.
+/// A set of arenas that are aligned to `alignment`.
 struct Table {
   explicit Table(std::size_t alignment = kLeastBytes) : set(alignment - 1) {
     set.adopt_table(places.get());

@@ -134,7 +134,7 @@ TEST(CoalescingHeap, AlignsEveryBlockTo16AndGivesAtLeastWhatWasAsked) {
 }
 
 TEST(CoalescingHeap, TakesBlocksOfEveryAlignmentBackWithoutBeingToldTheAlignment) {
-  // Heaps of this kind are known for padding that hides the tag from free.
+  // In heaps of this kind, alignment padding often hides the tag from free.
   for (std::size_t alignment = 1; alignment <= 8192; alignment *= 2) {
     Region region(1 << 16);
     std::vector<void*> blocks;
@@ -183,7 +183,8 @@ TEST(CoalescingHeap, ShrinksInPlaceAndFreesTheRest) {
   EXPECT_EQ(free_blocks(region.heap), 1u);
 }
 
-/// In a full heap a block of the size that is asked for may be smaller than the one that shrinks.
+/// In a full heap, a free block that serves the smaller size may be smaller than the block that
+/// shrinks.
 TEST(CoalescingHeap, WhatShrinksStaysWhereItIsThoughABinIsLarger) {
   Region region(16384);
   CoalescingHeap& heap = region.heap;
@@ -386,8 +387,8 @@ TEST(CoalescingHeap, DecommitThatFailsIsTriedAgainByTheNextTrim) {
   EXPECT_GT(heap.trim(), 0u);
 }
 
-/// Every sequence of `length` operations on a tiny region, depth first; a heap cannot be copied, so
-/// each sequence is replayed.
+/// Every sequence of `length` operations on a tiny region, depth first. A heap cannot be copied, so
+/// each sequence is replayed from its start.
 TEST(CoalescingHeap, KeepsItsInvariantsThroughEveryShortSequenceOnATinyRegion) {
   constexpr int kSizes[] = {1, 40, 60, 90};
   constexpr int kOperations = 4 + 1 + 4 + 2;  // allocate, aligned, free i, resize the oldest

@@ -74,7 +74,7 @@ TEST(HeapMemoryResource, GivesWhatAHeapCannotServeToTheOneAbove) {
   EXPECT_EQ(heap.live_blocks(), 0u);
 }
 
-/// Gives an address, which nobody touches, and takes it back.
+/// Hands out one address, which nobody touches, and takes it back.
 class OneAddress final : public std::pmr::memory_resource {
  public:
   explicit OneAddress(void* address) noexcept : address_(address) {}

@@ -11,7 +11,7 @@
 
 #include "os/page_source.h"
 
-/// \file  What the tests of the heaps share.
+/// \file  Shared parts of the heaps' tests.
 
 namespace strata {
 
@@ -21,7 +21,7 @@ inline constexpr bool kIsSanitized = true;
 inline constexpr bool kIsSanitized = false;
 #endif
 
-/// A coalescing heap over memory of the test.
+/// A coalescing heap over the test's own memory.
 struct Region {
   explicit Region(std::size_t size) : bytes(size), heap(memory, size) {}
   std::size_t bytes;
@@ -39,26 +39,26 @@ inline ThreadHeaps::Options small_arenas(os::PageSource* pages = nullptr) {
   return options;
 }
 
-/// The same with arenas of each thread's own: a budget that no test uses up.
+/// The same with separate arenas for each thread: it sets a thread budget that no test uses up.
 inline ThreadHeaps::Options own_arenas(os::PageSource* pages = nullptr) {
   ThreadHeaps::Options options = small_arenas(pages);
   options.thread_budget_bytes = 1024 * kMiB;
   return options;
 }
 
-/// Arenas that are no power of two: they fill 3 MiB of the 4 that they are aligned to.
+/// Arenas whose size is no power of two: they fill 3 of the 4 MiB to which they are aligned.
 inline ThreadHeaps::Options long_arenas() {
   ThreadHeaps::Options options;
   options.arena_bytes = 3 * kMiB;
   return options;
 }
 
-/// Where the arena of a block starts, if arenas are aligned to `alignment`.
+/// The start of a block's arena, if arenas are aligned to `alignment`.
 inline char* arena_start(char* block, std::size_t alignment) {
   return block - reinterpret_cast<std::uintptr_t>(block) % alignment;
 }
 
-/// Stops the first thread that passes until it is told to go on.
+/// Stops the first thread that passes, until it is told to go on.
 class Gate {
  public:
   void pass() noexcept {
@@ -78,7 +78,8 @@ void in_thread(Body body) {
   std::thread(body).join();
 }
 
-/// Waits for what another thread will do; the test's own timeout ends a wait for ever.
+/// Waits for something that another thread will do. If that never happens, the test's timeout ends
+/// the wait.
 template <typename Condition>
 void wait_until(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -104,7 +104,7 @@ TEST(SharedArenas, TheOldestArenaIsUsedFirstSoThatTheYoungestEmptyThemselves) {
   ThreadHeaps heaps(small_arenas());
   std::vector<void*> blocks;
   while (heaps.statistics().arenas < 4) blocks.push_back(heaps.allocate(100'000));
-  // One free place in each arena; all requests that follow fit the first.
+  // Each arena has one free place; all requests below fit into the first.
   for (std::size_t i = 0; i < blocks.size(); i += 10) heaps.deallocate(blocks[i]);
   void* oldest = heaps.allocate(90'000);
   EXPECT_EQ(oldest, blocks[0]);
@@ -189,7 +189,7 @@ TEST(SharedArenas, WhatGoesBackToTheKernelIsNotFilledUpAgainToMakeAPageHuge) {
   EXPECT_GE(heaps.reclaim_now(), 40 * kMiB);
   EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseSmall), small + 1);
   EXPECT_EQ(blocks[0][29'999], 1);
-  // And what grows there again is as large as before.
+  // When the heap grows again, it uses huge pages as before.
   while (heaps.statistics().bytes_in_use < 60 * kMiB) ASSERT_NE(heaps.allocate(30'000), nullptr);
   EXPECT_GT(pages.calls(os::FakePageSource::kAdviseHuge), huge);
   heaps.check_invariants();

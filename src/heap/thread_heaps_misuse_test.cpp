@@ -75,7 +75,7 @@ TEST_F(ThreadHeapsDeathTest, DiesOfAnAddressBehindAnArenaThatIsNoPowerOfTwo) {
 }
 
 TEST_F(ThreadHeapsDeathTest, DiesOfAnAddressBelowEveryArena) {
-  // Rounded down, it is no more than "no arena".
+  // The start of its arena, by rounding down, is 0, which stands for "no arena".
   ThreadHeaps heaps(small_arenas());
   EXPECT_DEATH(heaps.deallocate(reinterpret_cast<void*>(16)), "foreign pointer 0x.*in no arena");
   heaps.deallocate(heaps.allocate(10));

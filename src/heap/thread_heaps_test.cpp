@@ -129,7 +129,7 @@ TEST(ThreadHeaps, EmptiesItsCacheBeforeItRefuses) {
   std::vector<void*> blocks;
   while (void* block = heaps.allocate(256)) blocks.push_back(block);
   ASSERT_GT(blocks.size(), 100u);
-  // Some stay in the cache: those that are freed last, from the middle of the arena.
+  // Some blocks stay in the cache: those freed last, which are from the middle of the arena.
   std::rotate(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2),
               blocks.end());
   for (void* block : blocks) heaps.deallocate(block);
@@ -185,7 +185,7 @@ TEST(ThreadHeaps, BlocksThatLeaveTheCacheInAnyOrderMergeAgain) {
 TEST(ThreadHeaps, ACacheTakesTheBlocksThatFitBeforeItCutsAnother) {
   ThreadHeaps::Options options = small_arenas();
   ThreadHeaps heaps(options);
-  // Holes of the bin's size between blocks that stay, and out of the cache.
+  // Free places of the bin's size between live blocks, and not in the cache.
   std::vector<char*> blocks;
   for (int i = 0; i < 200; ++i) blocks.push_back(static_cast<char*>(heaps.allocate(128)));
   const auto [lowest, highest] = std::minmax_element(blocks.begin(), blocks.end());
@@ -280,7 +280,7 @@ TEST(ThreadHeaps, CreatesArenasWithoutALockThatOtherThreadsNeed) {
   ThreadHeaps heaps(small_arenas(&pages));
   std::thread slow([&] { EXPECT_NE(heaps.allocate(100), nullptr); });
   pages.arrived.wait();
-  // The other thread is inside the system call; this one makes a heap and an arena meanwhile.
+  // The other thread is in the system call; meanwhile this one makes a heap and an arena.
   EXPECT_NE(heaps.allocate(100), nullptr);
   pages.go_on.count_down();
   slow.join();

@@ -37,7 +37,7 @@ TEST(ThreadHeaps, BlocksFreedByAnotherThreadReturnToTheirOwnHeap) {
   const std::size_t mine = heaps.statistics().arenas;
   in_thread([&] {
     for (void* block : blocks) heaps.deallocate(block);
-    // What this thread now allocates comes from an arena of its own.
+    // What this thread allocates now comes from an arena of its own.
     for (int i = 0; i < 300; ++i) {
       void* block = heaps.allocate(200);
       for (void* other : blocks) {
@@ -215,7 +215,7 @@ TEST(ThreadHeaps, NothingStaysInTheCacheOrOutboxOfAnEndedThread) {
 TEST(ThreadHeaps, ABlockFreedByALaterExitHookOfItsThreadIsNotLost) {
   static ThreadHeaps heaps(small_arenas());
   static unsigned key;
-  // A key made after ours, whose hook runs after ours.
+  // The key is made after the library's, so its hook runs after the library's hook.
   heaps.deallocate(heaps.allocate(1));
   ASSERT_TRUE(os::create_thread_key(key, [](void* block) {
     heaps.deallocate(heaps.allocate(64));
@@ -255,7 +255,7 @@ TEST(ThreadHeaps, NeverUnmapsAnArenaThatItsThreadStillUses) {
   ThreadHeaps heaps(small_arenas());
   std::barrier phase(2);
   std::thread owner([&] {
-    // One block free in the cache, one travelling to nowhere, none live: the arena is in use.
+    // One block is free in the cache, one is travelling, none is live: the arena is still in use.
     void* block = heaps.allocate(100);
     heaps.deallocate(block);
     phase.arrive_and_wait();
@@ -280,7 +280,8 @@ TEST(ThreadHeaps, HasNoBackgroundThreadUnlessAskedFor) {
   EXPECT_EQ(heaps.statistics().held_bytes, kMiB);
 }
 
-/// Of this process, as the kernel counts them: a joined one may be among them for a moment.
+/// The threads of this process, as the kernel counts them: a joined thread may be included for a
+/// moment.
 int threads_now() {
   return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
                                         std::filesystem::directory_iterator()));
@@ -349,7 +350,7 @@ TEST(ThreadHeaps, TheChildOfAForkEndsWithItsThreadThoughItsReclaimerSleeps) {
     if (!own->has_reclaimer()) _exit(1);
   });
   ASSERT_NE(child, -1);
-  // Not by alarm(): its reclaimer blocks all signals but this one.
+  // alarm() would not do: the child's reclaimer blocks all signals but this one.
   int status = 0;
   pid_t ended = 0;
   for (int tenths = 0; ended == 0 && tenths < 3000; ++tenths) {
@@ -371,7 +372,7 @@ struct SlowReturns final : os::PageSource, Gate {
   }
 };
 
-/// One instance, and a thread that is about to end: it returns what it freed.
+/// One instance, and a thread that is about to end and return what it freed.
 struct ThreadThatEnds : ::testing::Test {
   ThreadThatEnds() { pages.arrived.wait(); }
   ~ThreadThatEnds() override {
@@ -412,7 +413,7 @@ TEST_F(ThreadThatEnds, LetsTheChildOfAForkHaveInstancesOfItsOwn) {
     {
       ThreadHeaps own(small_arenas());
       own.deallocate(own.allocate(500'000));
-      // A sanitizer lets no thread start there.
+      // Under a sanitizer no thread can start there.
       if (!kIsSanitized) in_thread([&] { own.deallocate(own.allocate(100)); });
       own.check_invariants();
     }
@@ -541,7 +542,7 @@ TEST(ThreadHeaps, AgreesWithAModelThroughRandomOperationsOfTwoThreads) {
   for (std::uint64_t round = 0; round < 6; ++round) {
     ThreadHeaps::Options options = small_arenas();
     options.arena_bytes = 128 * kKiB;
-    // In every second round the larger blocks lie in heaps that the two share.
+    // In every second round the larger blocks lie in heaps that the two threads share.
     auto& budget = round % 2 == 0 ? options.thread_budget_bytes : options.total_budget_bytes;
     budget = 512 * kKiB;
     ThreadHeaps heaps(options);
@@ -579,7 +580,7 @@ TEST(ThreadHeaps, AgreesWithAModelThroughRandomOperationsOfTwoThreads) {
         ASSERT_EQ(heaps.statistics().bytes_in_use, in_use);
       }
     };
-    // Neither ends, and empties its cache, while the other still looks at it.
+    // Neither thread ends, and empties its cache, while the other still uses it.
     std::thread other([&] {
       work(base + 2 * round + 1);
       gate.arrive_and_wait();
