@@ -1,4 +1,4 @@
-// STRATA_CHECKS=auto: as frees while that takes little of the CPU time, and as basic from then on.
+// STRATA_CHECKS=auto: as `frees` while that takes little CPU time, and as `basic` from then on.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace strata {
 namespace {
 
-/// A malloc under `auto`, whose process uses CPU time as the test says.
+/// A malloc under `auto`, whose process uses as much CPU time as the test says.
 struct AutoMalloc : TestMalloc {
   AutoMalloc() {
     Options options;
@@ -25,14 +25,14 @@ struct AutoMalloc : TestMalloc {
     TestMalloc::start(options);
   }
   std::uint64_t cpu_ns() noexcept override { return cpu_ns_now; }
-  /// What starts a thread on a slow path allocates, too.
+  /// Allocates, as the start of a thread on a slow path does.
   void attend() noexcept override {
     if (attending != nullptr) attending->deallocate(attending->allocate(3000));
   }
   bool has_gate(const TestThread& thread) const {
     return thread.state.free_bins != thread.state.cache;
   }
-  /// More frees than are verified for nothing: where no time passes, verifying ends.
+  /// Makes more frees than are verified in any case: if no CPU time passes, verification ends.
   void free_often(TestThread& thread) {
     for (int i = 0; i < 300'000; ++i) thread.deallocate(thread.allocate(100));
   }
@@ -118,7 +118,7 @@ TEST_F(AutoChecks, EndWhereFreesComeFasterThanTimePasses) {
   EXPECT_FALSE(has_gate(thread));
   ASSERT_NE(thread.state.cache, nullptr);
   EXPECT_EQ(&thread.state.for_malloc(), thread.state.cache);
-  // What basic sees is seen still.
+  // What `basic` finds is still found.
   void* const p = thread.allocate(100);
   thread.deallocate(p);
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: it was freed just before");
@@ -136,14 +136,14 @@ TEST_F(AutoChecks, AThreadThatHasNotNoticedTheEndTakesWhatOthersHandIt) {
   free_often(first);
   ASSERT_TRUE(has_gate(second));
   first.deallocate(early);
-  // Freed under verification and handed out without: its state is that of a freed object.
+  // The object was freed under verification and handed out without: its state still says "freed".
   for (const std::size_t bytes : {100u, 100u, 1000u, 5000u, 100'000u}) {
     char* const p = static_cast<char*>(first.allocate(bytes));
     EXPECT_GE(second.usable_bytes(p), bytes);
     second.deallocate(p);
   }
   ASSERT_TRUE(has_gate(second));
-  // It notices as its cache runs dry.
+  // The thread notices when its cache runs dry.
   void* const grown = second.reallocate(first.allocate(100), 3000);
   EXPECT_FALSE(has_gate(second));
   first.deallocate(grown);
@@ -173,7 +173,7 @@ TEST_F(AutoChecks, SpansMadeAfterTheEndTakeNoMemoryForStates) {
   TestThread late(malloc);
   std::vector<void*> objects;
   const std::size_t before = statistics().metadata;
-  // 16 bytes: the states would take a sixteenth.
+  // For objects of 16 bytes the states would take a sixteenth of the memory.
   while (objects.size() < 16 * kMiB / 16) objects.push_back(late.allocate(16));
   EXPECT_LT(statistics().metadata - before, kMiB)
       << "bitmaps take 128 KiB, states would take 1 MiB";
@@ -252,8 +252,8 @@ TEST_F(AutoChecks, AForkedChildCountsAnew) {
 
 struct AutoChecksOfThreads : AutoMalloc, SeededTest {};
 
-/// Threads pass objects to each other through a table, all through the end of verified frees, which
-/// they notice one after the other. Nothing they do is wrong, so nobody dies.
+/// Threads pass objects to each other through a table, before, during and after the end of
+/// verification, which they notice one after the other. They do nothing wrong, so nobody dies.
 TEST_F(AutoChecksOfThreads, EndWhileThreadsPassEachOtherObjects) {
   constexpr unsigned kThreads = 4;
   constexpr int kSteps = 100'000;

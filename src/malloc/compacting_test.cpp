@@ -36,7 +36,7 @@ struct CompactingTest : ::testing::Test, TestMalloc {
     start(options);
   }
 
-  /// Frees the oldest and allocates one instead.
+  /// Frees the oldest objects and allocates one for each.
   void replace(TestThread& thread, std::size_t count) {
     for (; count != 0; --count) {
       thread.deallocate(live.front());
@@ -44,8 +44,7 @@ struct CompactingTest : ::testing::Test, TestMalloc {
       live.push_back(thread.allocate(bytes));
     }
   }
-  /// Allocates `objects`; then the oldest go two by two, and one comes for them, until a fourth is
-  /// left.
+  /// Allocates `objects`; then frees the oldest, two for each new one, until a fourth is left.
   void leave_half_empty(TestThread& thread) {
     while (live.size() < objects) live.push_back(thread.allocate(bytes));
     while (live.size() > objects / 4) {
@@ -54,7 +53,7 @@ struct CompactingTest : ::testing::Test, TestMalloc {
       replace(thread, 1);
     }
   }
-  /// Bytes of the class's spans in use for each that is live.
+  /// Bytes of the class's spans in use per live byte.
   double span_bytes_per_live() {
     const unsigned size_class = SizeClassMap::class_of(bytes);
     const CentralList::Statistics now = engine.central().statistics(size_class).spans;
@@ -119,7 +118,7 @@ TEST_F(CompactingTest, WhatIsFreedPassesByTheBinsOnlyAsLongAsMuchIsFree) {
 TEST_F(CompactingTest, AClassThatBinsAloneServeIsFoundByTheScavenger) {
   TestThread thread(malloc);
   while (live.size() < kObjects) live.push_back(thread.allocate(kBytes));
-  // Three of twenty, some of which lie in bins: a little more than an eighth is free.
+  // Frees three of twenty. Some of these lie in bins, so a little more than an eighth is free.
   for (std::size_t i = 0; i < kObjects; ++i) {
     if (i % 20 < 3) {
       thread.deallocate(live.front());
@@ -189,7 +188,7 @@ TEST_F(CompactingTest, HolesThatAreUsedAgainAreExchangedForOthers) {
   check_nothing_is_left();
 }
 
-/// Phases that fill the same spans again and again, and want other sizes between them.
+/// Phases that fill the same spans again and again, with phases of other sizes in between.
 TEST_F(CompactingTest, HolesThatTheNextPhaseFillsAreLeftAlone) {
   if (os::page_bytes() >= kPageBytes) GTEST_SKIP() << "an OS page is a page: it has no holes";
   TestThread thread(malloc);
@@ -209,7 +208,7 @@ TEST_F(CompactingTest, HolesThatTheNextPhaseFillsAreLeftAlone) {
     for (void* p : blocks) thread.deallocate(p);
   };
   const auto cycle = [&] {
-    // Of OS pages four times as large, a kept object would leave hardly one free.
+    // With OS pages four times as large, a kept object would leave hardly any OS page free.
     const std::size_t scale = os::page_bytes() / 4096;
     const std::vector<void*> small = fill(24 * kMiB, 16 * scale, 512 * scale);
     free_these(std::exchange(kept, {}));
@@ -277,13 +276,13 @@ TEST_F(CompactingTest, HomewardObjectsInBinsAreCountedAsTheirClass) {
   thread.deallocate(live.front());
   live.pop_front();
   const std::size_t after = engine.registry().count_objects(kClass);
-  // The bin was full, and all of it went, or there is one more.
+  // Either the bin was full and all of it went, or it has one object more.
   EXPECT_TRUE(after == before + 1 || after < before) << before << " " << after;
   check();
   free_all(thread);
 }
 
-/// The same where frees are verified: the state of an object does not ask for its class.
+/// The same with verified frees, where finding an object's state does not need its class.
 struct CompactingVerified : CompactingTest {
   void SetUp() override { start_with(Options::Checks::kFrees); }
 };
@@ -377,9 +376,9 @@ TEST_F(CompactingDeathTest, HomewardObjectsAreVerifiedAsTheyReturn) {
 
 class CompactingThreads : public SeededTest, protected TestMalloc {};
 
-/// Each thread frees what its neighbour allocated, in turns in which much is free and little is,
-/// while another takes over caches and returns memory all the time. (It also showed objects that
-/// were lost as the process got its second shard.)
+/// Each thread frees what its neighbour allocated; now much is free, now little. Meanwhile another
+/// thread takes over caches and returns memory all the time. (This also showed objects that were
+/// lost when the process got its second shard.)
 TEST_F(CompactingThreads, ObjectsStayWholeWhileClassesBeginToCompactAndEnd) {
   start();
   constexpr int kThreads = 3;

@@ -18,12 +18,12 @@
 #include "malloc/process.h"
 #include "malloc/statistics.h"
 
-// The process's own detour: every test ends its watch and frees what it took.
+// These tests use the process's own detour: each ends its watch and frees what it allocated.
 
 namespace strata {
 namespace {
 
-/// Takes every allocation it is offered, and notes what it was told.
+/// Takes every allocation that it is offered, and notes what it was told.
 class Notebook : public Watcher {
  public:
   explicit Notebook(std::int64_t interval) : interval_(interval) {}
@@ -33,7 +33,7 @@ class Notebook : public Watcher {
   Engine::Block allocate(const Allocation& allocation) noexcept override {
     const std::size_t bytes = allocation.bytes;
     const std::size_t alignment = allocation.alignment;
-    // What a watcher allocates by itself must not come back to it.
+    // An allocation by a watcher must not come back to the watcher.
     deallocate_slowly(strata::allocate(100), nullptr);
     const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
     const Engine::Block block = size_class != 0
@@ -48,7 +48,7 @@ class Notebook : public Watcher {
     std::lock_guard guard(mutex_);
     return chosen_;
   }
-  /// Bytes that were asked for at `p` last, -1 if it took nothing there.
+  /// The bytes that were last requested at `p`; -1 if it took nothing there.
   std::ptrdiff_t bytes_at(void* p) {
     std::lock_guard guard(mutex_);
     const auto it = taken_.find(p);
@@ -68,7 +68,7 @@ class Notebook : public Watcher {
   std::size_t chosen_ = 0;
 };
 
-/// A watch from here to the end of the block.
+/// A watch that lasts to the end of the C++ block.
 class Watch {
  public:
   Watch(Detour::Unit unit, Watcher& watcher) : unit_(unit) {
@@ -81,7 +81,7 @@ class Watch {
   Detour::Unit unit_;
 };
 
-/// Watchers outlive the tests: their blocks may be freed at any time.
+/// Notebooks outlive the tests, since their blocks may be freed at any time.
 Notebook& new_notebook(std::int64_t interval) {
   static auto* const all = new std::deque<Notebook>;
   return all->emplace_back(interval);
@@ -162,7 +162,7 @@ TEST(Detour, OneInSoManyBytesIsChosen) {
   }).join();
 }
 
-/// A size below zero, and the largest ones above it, which a count would have no room for.
+/// Sizes that are negative as signed numbers, and large ones for which a count has no room.
 TEST(Detour, WhatNoMemoryCouldHoldIsNotCounted) {
   for (const std::size_t bytes :
        {std::size_t{0} - 1'000'000, std::size_t{PTRDIFF_MAX}, (std::size_t{1} << 62) + 1}) {
@@ -184,7 +184,7 @@ TEST(Detour, EveryWayToAllocateIsCountedOnce) {
   std::thread([&] {
     std::vector<void*> blocks;
     for (std::size_t i = 1; i <= 3000; ++i) {
-      // One class: 128 bytes.
+      // All three requests are of one class: 128 bytes.
       switch (i % 7 % 3) {
         case 0:
           blocks.push_back(allocate(120));
@@ -235,7 +235,8 @@ TEST(Detour, TheTwoWatchersDoNotDisturbEachOther) {
     for (int i = 0; i < 7000; ++i) deallocate(allocate(49));
   }).join();
   EXPECT_EQ(by_bytes.chosen(), 350u);
-  // Every twentieth is served by the other watcher, and still counts as a choice of this one.
+  // Every twentieth allocation is served by the other watcher, and still counts as chosen by this
+  // one.
   EXPECT_EQ(by_calls.chosen(), 1000u - 50u);
 }
 
@@ -288,7 +289,7 @@ TEST(Detour, AThreadThatAllocatesMeanwhileSeesTheWholeWatcher) {
   std::latch gate(2);
   std::thread other([&] {
     gate.arrive_and_wait();
-    // relaxed, and blocks that are in no bin: the detour has to order what the two threads do.
+    // relaxed, and blocks that are in no bin: only the detour may order what the two threads do.
     while (!is_over.load(std::memory_order_relaxed))
       deallocate(allocate(SizeClassMap::kMaxBytes + 1));
   });

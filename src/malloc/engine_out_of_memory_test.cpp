@@ -12,7 +12,7 @@ namespace strata {
 namespace {
 
 /// A program that always does the same: sizes of all kinds, frees, alignment, growth. It notes what
-/// it got, and goes on without what it did not get.
+/// it got, and goes on without what was refused.
 class ScriptedProgram {
  public:
   explicit ScriptedProgram(MallocInstance& malloc) : thread_(malloc) {}
@@ -35,7 +35,7 @@ class ScriptedProgram {
     }
   }
 
-  /// Every block still has what was written into it; then all are freed and the thread ends.
+  /// Checks that every block still holds what was written into it, frees all, and ends the thread.
   void finish() {
     while (!blocks_.empty()) deallocate(blocks_.size() - 1);
     thread_.end();
@@ -82,7 +82,7 @@ class ScriptedProgram {
     write(resized);
   }
 
-  // The first and the last bytes tell overlap; touching all would cost a fault per OS page.
+  // The first and the last bytes show an overlap; touching all would cost a fault per OS page.
   void write(Block block) {
     const std::size_t part = std::min<std::size_t>(block.bytes, 64);
     std::memset(block.address, block.tag, part);
@@ -104,7 +104,7 @@ class ScriptedProgram {
   int refusals_ = 0;
 };
 
-/// Runs the script with refusals arranged by `refuse` and checks that nothing is lost by them.
+/// Runs the script with refusals arranged by `refuse`, and checks that they lose nothing.
 /// \returns  How many calls were refused.
 template <typename Refuse>
 std::size_t run_with_refusals(Refuse refuse) {
@@ -119,7 +119,7 @@ std::size_t run_with_refusals(Refuse refuse) {
     program.check();
     program.pages.refuse_nothing();
     program.pages.limit_mapped_bytes(~std::size_t{0});
-    // It works on, with what the refusals left behind.
+    // The malloc works on, with what the refusals left behind.
     ScriptedProgram again(program.malloc);
     again.run();
     EXPECT_EQ(again.refusals(), 0);
@@ -183,7 +183,7 @@ TEST(EngineOutOfMemory, AStartThatIsRefusedCanBeTriedAgain) {
   }
 }
 
-/// A program with much idle memory asks for what it cannot have in any case.
+/// A program with much idle memory requests something that it cannot get in any case.
 void expect_nothing_goes_back(const Options& options, std::size_t too_much) {
   TestMalloc program;
   program.start(options);

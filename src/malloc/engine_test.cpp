@@ -72,7 +72,7 @@ TEST_F(EngineTest, ThreadsThatMeetGetPagesOfTheirOwnUnlessAddressesAreFew) {
   }
 }
 
-/// As in a process that began with little address space, and got more.
+/// As in a process that started with little address space, and got more later.
 TEST_F(EngineTest, ABlockThatHasNoPlaceInTheMapAnyMoreIsAMapping) {
   TestMalloc other;
   Options options;
@@ -109,7 +109,7 @@ TEST_F(EngineTest, EveryAlignmentIsKeptForEverySize) {
     for (std::size_t bytes :
          {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{4096}, std::size_t{70'000},
           SizeClassMap::kMaxBytes, kMiB - 1, kMiB + 1, 3 * kMiB}) {
-      // Twice, so that the second cannot be aligned by luck.
+      // Twice, so that the second block cannot be aligned by luck.
       for (int i = 0; i < 2; ++i) {
         void* p = thread.allocate(bytes, alignment);
         ASSERT_NE(p, nullptr);
@@ -144,7 +144,7 @@ TEST_F(EngineTest, SizesNobodyCanHaveAreNull) {
   check_nothing_is_left();
 }
 
-// aligned_alloc(4 MiB, 0) asks for the last one.
+// aligned_alloc(4 MiB, 0) makes the last of these requests.
 TEST_F(EngineTest, ABlockOfNoBytesIsABlockOfItsOwn) {
   for (const std::size_t alignment : {std::size_t{16}, 64 * 1024ul, 4 * kMiB}) {
     void* const a = engine.allocate_large(0, alignment).address;
@@ -243,13 +243,15 @@ TEST_F(EngineTest, WhatIsNotNeededGoesBackInTheSecondRound) {
   for (std::size_t i = 0; i < 2000; ++i) blocks.push_back(thread.allocate(i * 7 % 30'000));
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
-  // A parked cache, transfer caches, spans and pages: what lay idle in one does in the next.
+  // Memory passes a parked cache, transfer caches, spans and pages: what was idle in one is idle in
+  // the next after a round.
   for (int round = 0; round < 2; ++round) engine.release_unneeded();
   EXPECT_EQ(engine.idle_bytes(), 0u);
   check_nothing_is_left();
 }
 
-/// What lay between the holes of a span that becomes empty, too: idle pages it never is.
+/// The memory between the holes of a span that becomes empty counts, too, although it never becomes
+/// idle pages.
 TEST_F(EngineTest, AllThatGoesBackIsCountedAsReturned) {
   TestThread thread(malloc);
   std::vector<void*> live;
@@ -296,8 +298,8 @@ TEST_F(EngineTest, WhatAnIdleThreadLeftBesideLiveObjectsGoesBackInTheSecondRound
   check_nothing_is_left();
 }
 
-/// Freed in an order that leaves the last objects of nearly every span in the caches: a few hundred
-/// of them keep all spans.
+/// The order of frees leaves the last objects of nearly every span in the caches: a few hundred
+/// objects keep all spans.
 TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
   constexpr std::size_t kSmall = 32;
   constexpr std::size_t kSmallCount = 6 * kMiB / kSmall;

@@ -1,5 +1,5 @@
-// Guard pages in every program: which allocations they choose, and how they go together with what
-// else may happen to a thread.
+// Guard pages in every program: which allocations they choose, and how they go together with
+// everything else that may happen to a thread.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace strata {
 namespace {
 
-// So many guards that a test is short, so few that a refill seldom stands for two.
+// Enough guards for a short test, and few enough that a refill seldom counts for two.
 constexpr std::size_t kRate = 1 << 14;
 
 Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kBasic) {
@@ -24,7 +24,7 @@ Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kB
   return options;
 }
 
-/// Numbers are drawn from a fixed seed (TestMalloc): what happens once happens always.
+/// Numbers are drawn from a fixed seed (TestMalloc), so every run is the same.
 struct GuardWindows : TestMalloc, ::testing::Test {
   void begin_guards(MallocInstance&, GuardPool& pool,
                     const GuardPool::Size& size) noexcept override {
@@ -38,7 +38,8 @@ struct GuardWindows : TestMalloc, ::testing::Test {
     malloc.guard_watcher().configure(kRate, 1, true);
   }
 
-  /// Allocates `count` objects, none of which was freed into the bins, and frees them by batches.
+  /// Allocates `count` objects, none of which was freed into the bins before, and frees them in
+  /// batches.
   /// \returns  how many were guarded
   std::size_t count_guards(std::size_t bytes, std::size_t count) {
     std::size_t guarded = 0;
@@ -82,7 +83,7 @@ struct GuardWindows : TestMalloc, ::testing::Test {
 TEST_F(GuardWindows, EveryClassHasTheSameChancePerObjectThatComesFromItsSpans) {
   start_at_rate();
   for (const std::size_t bytes : {16, 100, 512, 1024}) {
-    // Slow paths count, too: one in 48 objects and less.
+    // Slow paths count, too: at most one per 48 objects.
     const double expected = 12;
     const auto guarded = static_cast<double>(count_guards(bytes, 12 * kRate));
     EXPECT_GT(guarded, 0.4 * expected) << bytes;
@@ -171,7 +172,7 @@ TEST_F(GuardWindows, ThereAreNoneWhereTheHostHasNoGuards) {
   }
 }
 
-/// Is asked about every allocation.
+/// Counts the allocations that it is offered: every one.
 struct CountingWatcher : Watcher {
   std::int64_t draw_interval() noexcept override { return 0; }
   Engine::Block allocate(const Allocation&) noexcept override {
@@ -199,15 +200,15 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
 
 #ifdef STRATA_HAS_STEPS
 
-// What the handler knows.
+// For the handler, which takes no argument.
 MallocInstance* g_watched_malloc;
 ThreadState* g_watched_thread;
 CountingWatcher* g_watcher;
 int g_steps_left;
 bool g_has_begun;
 
-/// Once, after so many steps without a watch at which malloc finds no bins; as another thread would
-/// while this one does nothing.
+/// Begins a watch, once, after so many steps without a watch at which malloc finds no bins; as
+/// another thread would while this one is stopped.
 void begin_watch() {
   Detour& detour = g_watched_malloc->detour();
   const bool finds_bins = &g_watched_thread->for_malloc() == g_watched_thread->free_bins;
@@ -218,8 +219,9 @@ void begin_watch() {
 }
 
 struct GuardWindowsAtEachStep : GuardWindows {
-  /// Allocates once for each of the instructions at which a watch begins meanwhile.
-  /// \param prepare  what comes before
+  /// Makes an allocation again and again; each time the watch begins at another of its
+  /// instructions.
+  /// \param prepare  what to do before each
   template <typename Prepare>
   void expect_no_loss(CountingWatcher& watcher, Prepare prepare) {
     g_watched_malloc = &malloc;
@@ -288,7 +290,7 @@ TEST_F(GuardWindows, VerifiedFreesHaveThem) {
   EXPECT_DEATH(thread.deallocate(p), "double free of 0x[0-9a-f]+: the object is free already");
 }
 
-/// Blocks beyond the size classes, each freed before the next.
+/// Allocates blocks beyond the size classes; frees each before the next.
 /// \returns  how many of `count` were guarded
 std::size_t count_guarded_blocks(MallocInstance& malloc, TestThread& thread, std::size_t count) {
   std::size_t guarded = 0;
@@ -407,7 +409,7 @@ TEST_F(GuardWindows, FullChecksGuardAllBlocksThatFindRoom) {
   std::size_t guarded = 0;
   for (void* p : live) guarded += malloc.guards().owns(p) ? 1 : 0;
   EXPECT_EQ(guarded, GuardPool::kForBlocks.slots);
-  // The others are checked as they are without guards.
+  // The other blocks are checked as without guards.
   EXPECT_EQ(thread.usable_bytes(live.back()), 170'000u);
   static_cast<char*>(live.back())[170'000] ^= 1;
   EXPECT_DEATH(thread.deallocate(live.back()), "overflow of 0x[0-9a-f]+: the program wrote");

@@ -1,4 +1,4 @@
-// Signal handlers that allocate while their thread gets its cache, or gives it away.
+// Signal handlers that allocate while their thread gets its cache, or gives it up.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kObjectBytes = 64;
 constexpr std::size_t kMostParked = 16;
 
-// What the handler knows.
+// For the handler, which takes no argument.
 MallocInstance* g_malloc_in_test;
 TestThread* g_thread;  // the one that it interrupts
 TestThread* g_other;
@@ -45,7 +45,8 @@ struct InterruptedEndsTest : ::testing::Test, TestMalloc {
   }
 };
 
-/// Another thread begins as soon as it can have the cache of the one that ends.
+/// Starts another thread's use of the malloc as soon as it can get the cache of the thread that
+/// ends.
 void begin_other() {
   if (is_any_lock_held_here()) return;
   if (g_allocated == nullptr) {
@@ -100,7 +101,7 @@ TEST_F(InterruptedEndsTest, AThreadHasOneCacheWhereverItsFirstAllocationIsInterr
   EXPECT_EQ(registry().live_threads(), 0u);
 }
 
-/// Once, after so many steps: goes on as the child of a fork, whose only thread this is.
+/// Once, after so many steps, goes on as the child of a fork, in which this is the only thread.
 void fork_once() STRATA_NO_THREAD_SAFETY_ANALYSIS {
   if (is_any_lock_held_here() || g_steps < 0 || --g_steps >= 0) return;
   fork_as_child(*g_malloc_in_test);

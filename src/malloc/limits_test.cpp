@@ -75,7 +75,7 @@ TEST_F(LimitsTest, AProgramThatReplacesBlocksAtTheLimitDoesNotLookThroughTheHeap
           6 * static_cast<std::size_t>(i) + 3 * static_cast<std::size_t>(looks);
       thread.deallocate(std::exchange(blocks[next], nullptr));
       ASSERT_EQ(thread.allocate(3 * kBytes), nullptr);
-      // A look returns what is idle, whether it helps or not.
+      // A pass returns idle memory, whether that helps or not.
       if (looks == 1) has_spared = statistics().idle >= kBytes;
     }
     while (void* p = thread.allocate(kBytes)) blocks.push_back(p);
@@ -151,7 +151,7 @@ TEST_F(LimitsTest, HolesCountAgainOnceTheirObjectsAreUsed) {
   check();
   // One OS page of each page is left, and the bookkeeping.
   EXPECT_LT(statistics().limit.held, full * os::page_bytes() / kPageBytes + full / 8);
-  // Half of what went back is taken by others; then the rest of the objects is refused.
+  // Another block takes half of the returned memory; then the rest of the objects is refused.
   void* other = engine.allocate_large(6 * kMiB, 16).address;
   ASSERT_NE(other, nullptr);
   std::size_t again = 0;
@@ -246,8 +246,8 @@ TEST_F(LimitsTest, WhatCannotBeReleasedIsNotTriedAgainAboveTheSoftLimit) {
   check();
 }
 
-/// A program whose size wanders around both limits: nothing is miscounted, and the hard limit holds
-/// after every step.
+/// A program whose size moves up and down around both limits: nothing is miscounted, and the hard
+/// limit holds after every step.
 class LimitsRandomTest : public SeededTest, protected TestMalloc {};
 
 TEST_F(LimitsRandomTest, TheHardLimitHoldsAfterEveryStep) {

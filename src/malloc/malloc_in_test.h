@@ -15,7 +15,7 @@ namespace strata {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// What operator delete and free_sized say.
+/// What operator delete and free_sized say about a block.
 constexpr FreeCall deleting(std::size_t bytes, std::size_t alignment = FreeCall::kUnsaid) {
   return {FreeCall::By::kDelete, bytes, alignment};
 }
@@ -23,10 +23,10 @@ constexpr FreeCall freeing(std::size_t bytes, std::size_t alignment = FreeCall::
   return {FreeCall::By::kFree, bytes, alignment};
 }
 
-/// A malloc over a page source of the test's, beside the process's own.
+/// A malloc over the test's page source, beside the process's own.
 struct TestMalloc : MallocHost {
   bool start(MallocInstance& starting) noexcept override { return starting.start(started_with, 1); }
-  /// Every TestThread says when it ends.
+  /// Every TestThread reports its end by itself.
   bool follow_thread(ThreadCache&) noexcept override { return true; }
 
   /// \param delay_ms  0: no thread is started, which would outlive the test
@@ -41,7 +41,7 @@ struct TestMalloc : MallocHost {
 
   Statistics statistics() { return collect_statistics(malloc); }
 
-  /// At rest every byte is in exactly one place.
+  /// Checks that, at rest, every byte is in exactly one place.
   void check() {
     engine.check_invariants();
     const Statistics now = statistics();
@@ -50,7 +50,7 @@ struct TestMalloc : MallocHost {
     ASSERT_EQ(pages.mapped_bytes(), now.mapped + now.page_map);
   }
 
-  /// After the program freed everything and its threads ended: nothing may be left.
+  /// Checks that nothing is left, after the program freed everything and its threads ended.
   void check_nothing_is_left() {
     malloc.checked().flush_quarantine();
     engine.release_all();
@@ -75,8 +75,8 @@ struct TestMalloc : MallocHost {
   Engine& engine = malloc.engine();
 };
 
-/// One thread of a program on a malloc.
-/// \threads  one at a time, whichever
+/// A thread of a program that uses a malloc.
+/// \threads  any, but one at a time
 class TestThread {
  public:
   explicit TestThread(MallocInstance& malloc) : malloc_(malloc) {}
@@ -94,7 +94,8 @@ class TestThread {
   void deallocate(void* p) { malloc_.deallocate(state, p); }
   void* reallocate(void* p, std::size_t bytes) { return malloc_.reallocate(state, p, bytes); }
   std::size_t usable_bytes(const void* p) { return malloc_.usable_bytes(p); }
-  /// From now on no object is of a larger class than its own: each has had more than a few.
+  /// From now on no object is of a larger class than its own: the thread has had more than a few of
+  /// each class.
   void use_every_class() {
     for (unsigned c = 1; SizeClassMap::bytes_of(c) <= 2048; ++c) {
       std::array<void*, 16> objects;

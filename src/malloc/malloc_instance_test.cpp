@@ -89,7 +89,7 @@ TEST_F(MallocTest, AnAllocationThatFailsAgainAndAgainHardlyAsksTheKernel) {
   thread.deallocate(large);
 }
 
-/// Answers attend() and counts how often.
+/// Answers attend(), and counts the calls.
 struct AttentiveMalloc : TestMalloc {
   void attend() noexcept override { ++attended; }
   int attended = 0;
@@ -114,7 +114,8 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   thread.deallocate(shrunk);
 }
 
-/// However large the object is, the program gets what it asked for, and may say how large that was.
+/// Even if the object is larger, the program gets what it asked for, and may name the size it asked
+/// for.
 TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
   for (const Options::Checks checks : {Options::Checks::kAuto, Options::Checks::kBasic}) {
     TestMalloc test;
@@ -218,7 +219,7 @@ TEST_F(MallocTest, ABlockThatHasGrownStaysWhereItIsAsItShrinksByALittle) {
   }
 }
 
-/// Whatever kind of block it would be if it had not been longer.
+/// Whatever kind of block the smaller size would get.
 TEST_F(MallocTest, ABlockOfAnySizeStaysWhereItIsAsItShrinksAndGrowsByALittle) {
   Options options;
   options.guard_rate = 0;
@@ -277,7 +278,7 @@ TEST_F(MallocTest, AHeapThatGrowsBeyondItsPeakGivesIdleMemoryBackForIt) {
   check_nothing_is_left();
 }
 
-/// By how much a heap grows for blocks that do not fit what is idle: holes between others.
+/// By how much a heap grows for blocks that do not fit its idle memory: gaps between live blocks.
 std::size_t growth_beside_holes(TestMalloc& test, TestThread& thread) {
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(thread.allocate(200'000));
@@ -312,7 +313,7 @@ TEST_F(MallocTest, BesideAHugeBlockAHeapThatGrowsGivesIdleMemoryBackForIt) {
   check_nothing_is_left();
 }
 
-/// What is idle lies in holes that are too short.
+/// The idle memory lies in gaps that are too short.
 TEST_F(MallocTest, ASmallHeapWithEnoughIdleMemoryGrowsByAStepAtTheMostUnlessHugeBlocksComeAndGo) {
   start();
   TestThread thread(malloc);
@@ -353,7 +354,7 @@ TEST_F(MallocTest, BelowItsPeakAHeapKeepsWhatIsIdle) {
   }
 }
 
-/// Tables that are made and dropped, of which the program fills a few places.
+/// Tables that the program makes and drops, of which it fills a few entries.
 TEST_F(MallocTest, ZeroesOfABlockThatIsUsedAgainTakeNoMemoryWhereLittleWasTouched) {
   start();
   TestThread thread(malloc);

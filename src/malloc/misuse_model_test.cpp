@@ -1,6 +1,6 @@
-// Objects by size, at random, against a model of them, at every level of checks. Now and then a
-// misuse is made in a child process: it has to die of its sentence at the moment that the table in
-// docs/design.md promises. What is correct goes on in the parent and is never refused.
+// Random objects, by size, against a model of them, at every level of checks. Now and then a child
+// process commits a misuse: it has to die with its sentence at the moment that the table in
+// docs/design.md promises. The parent goes on with correct calls, none of which may be refused.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ namespace {
 
 using Checks = Options::Checks;
 
-/// Of what is free, or part of an object: which of these it is depends on what became of its place.
+/// For a place that is free or inside an object: which of these sentences comes depends on what
+/// became of the place.
 const std::string kIsNoObject =
     "(it was freed just before|the (object|block) is free"
     "|the object was freed twice, or deleted with a size that is not its own"
@@ -39,7 +40,8 @@ class MisuseModel : public SeededTest,
     TestMalloc::start(options);
   }
 
-  /// Under `auto` the process uses enough time to verify every free until the test ends that.
+  /// Under `auto`, the process uses enough CPU time for every free to be verified, until the test
+  /// ends that.
   std::uint64_t cpu_ns() noexcept override { return is_auto_over_ ? 0 : UINT64_MAX; }
   void end_auto() {
     is_auto_over_ = true;
@@ -48,7 +50,7 @@ class MisuseModel : public SeededTest,
     ASSERT_FALSE(malloc.verifies_frees());
   }
 
-  /// What is promised now.
+  /// Whether this level's promises hold now.
   bool is(Checks level) const {
     if (GetParam() != Checks::kAuto) return GetParam() == level;
     return level == (is_auto_over_ ? Checks::kBasic : Checks::kFrees);
@@ -99,7 +101,7 @@ class MisuseModel : public SeededTest,
     if (object.address != before.address) freed_.push_back(before);
     came_back(object.address);
   }
-  /// It was a freed object's place, or part of one: that one is none any more.
+  /// `p` has been handed out: places of freed objects that lie in it are no longer free.
   void came_back(const char* p) {
     const std::size_t bytes = malloc.usable_bytes(p);
     std::erase_if(freed_, [&](const Object& freed) {
@@ -124,7 +126,7 @@ class MisuseModel : public SeededTest,
         },
         "strata: " + sentence);
   }
-  /// Everything that lies in caches goes to its span.
+  /// Sends all objects in caches to their spans.
   void settle() {
     for (TestThread& thread : threads_) {
       if (thread.state.cache != nullptr) thread.state.cache->flush_all();
@@ -134,7 +136,7 @@ class MisuseModel : public SeededTest,
   }
 
   bool is_small(const Object& object) const { return engine.class_of(object.address) != 0; }
-  /// Under `basic` an object's state is known to its span alone.
+  /// Under `basic` only its span knows an object's state.
   Moment where_a_free_is_verified() const {
     return is(Checks::kBasic) ? Moment::kWhenItReachesItsSpan : Moment::kAtOnce;
   }
@@ -197,7 +199,7 @@ class MisuseModel : public SeededTest,
     if (GetParam() == Checks::kBasic || GetParam() == Checks::kAuto) return;
     const Object& object = live_[below(live_.size())];
     if (is(Checks::kFrees) && !is_small(object)) return;
-    // Where the size that was asked for is not kept, one of the same class is as good.
+    // Under `frees` the requested size is not kept: only a size of another class is wrong.
     const std::size_t known =
         is(Checks::kFrees) ? malloc.usable_bytes(object.address) : object.bytes;
     const std::size_t wrong = known + 1;
@@ -214,7 +216,8 @@ class MisuseModel : public SeededTest,
       malloc.deallocate(any_thread().state, p, call);
     });
   }
-  /// A small object that has one before it in its span, as nearly every one; nullptr if it is none.
+  /// A small object that has another one before it in its span, as nearly all have; nullptr if
+  /// there is none.
   char* any_small_object(std::size_t& bytes) {
     const Object& object = live_[below(live_.size())];
     bytes = object.bytes;

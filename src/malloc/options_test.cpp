@@ -35,7 +35,7 @@ std::vector<std::string> choices_of(const OptionRow& of) {
   return words;
 }
 
-/// Sets one variable for as long as it lives.
+/// Sets one variable during its life.
 class Environment {
  public:
   Environment(const std::string& name, const std::string& value) : name_(name) {
@@ -83,7 +83,7 @@ std::string most_of(const OptionRow& of) {
   return std::to_string(most) + std::string("kmg").substr(suffix - 1, 1);
 }
 
-/// A value that the option does not have by default.
+/// A value other than the option's default.
 std::string other_value(const OptionRow& of) {
   if (of.unit == OptionRow::Unit::kText) return "elsewhere";
   const std::size_t now = of.value_of(Options{});

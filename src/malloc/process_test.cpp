@@ -17,7 +17,7 @@
 #include "os/child_in_test.h"
 #include "os/emulation.h"
 
-// The process's malloc beside the one that the tests themselves run on: nothing here replaces the
+// The process's malloc, beside the one that the tests themselves run on: nothing here replaces the
 // C library's functions.
 
 namespace strata {
@@ -37,7 +37,7 @@ std::size_t live_objects(std::size_t bytes) {
 }
 
 TEST(Process, AThreadThatAdoptsAWarmCacheUsesWhatItHolds) {
-  // A class of its own, so that nothing else in this process moves its count.
+  // A class that only this test uses, so that nothing else in this process changes its count.
   constexpr std::size_t kBytes = 12'000;
   const std::size_t live_before = live_objects(kBytes);
   std::set<void*> held;
@@ -48,7 +48,7 @@ TEST(Process, AThreadThatAdoptsAWarmCacheUsesWhatItHolds) {
     for (void* p : objects) deallocate(p);
   });
   in_a_thread([&] {
-    // The very first call of the thread takes the slow way, with a bin that is not empty.
+    // The very first call of the thread takes the slow path, although the bin is not empty.
     void* p = allocate(kBytes);
     EXPECT_EQ(held.count(p), 1u);
     EXPECT_EQ(live_objects(kBytes), live_before + 1);
@@ -58,7 +58,7 @@ TEST(Process, AThreadThatAdoptsAWarmCacheUsesWhatItHolds) {
   void* p = nullptr;
   in_a_thread([&] { p = allocate(kBytes); });
   in_a_thread([&] {
-    // The same when the first call is a free: there may be an object on top already.
+    // The same if the first call is a free: there may be an object on top already.
     EXPECT_EQ(live_objects(kBytes), live_before + 1);
     deallocate(p);
     EXPECT_EQ(live_objects(kBytes), live_before);
@@ -194,8 +194,8 @@ TEST(Process, ReallocateKeepsContentsThroughAllKindsOfBlocks) {
 TEST(Process, AForkedChildAllocatesWhileTheParentsThreadsWereInTheMiddleOfIt) {
   if (os::kIsEmulated) GTEST_SKIP() << "the emulator's own locks stay locked in the child";
   constexpr int kThreads = 3;
-  // The malloc is ready before there are threads, as the library's constructor sees to in a
-  // program.
+  // The malloc is ready before there are threads: in a program, the library's constructor ensures
+  // that.
   deallocate(allocate(1));
   std::atomic<bool> is_over{false};
   std::latch gate(kThreads + 1);

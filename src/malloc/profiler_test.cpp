@@ -17,12 +17,12 @@
 #include "malloc/statistics.h"
 #include "os/child_in_test.h"
 
-// The process's own profiler. Every test has a rate of its own, and so sites of its own.
+// These tests use the process's own profiler. Each has its own rate, and so its own sites.
 
 namespace strata {
 namespace {
 
-/// What the profile of one rate says, over all sites.
+/// The profile's sums at one rate, over all sites.
 Site::Sums sums_at(std::size_t rate) {
   Site::Sums all{};
   SiteTable& sites = g_malloc.profiler().sites();
@@ -243,7 +243,7 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
   for (void* p : blocks) deallocate(p);
 }
 
-/// As the child of a fork finds one that another thread was about to destroy.
+/// As a child of fork finds a span that another thread was about to destroy.
 TEST(ProfilerOfAHeap, TakesASpanOfFullChecksForNoneOfItsOwnAlthoughThePageMapHasNoClassForIt) {
   TestMalloc heap;
   Options options;

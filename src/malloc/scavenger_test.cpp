@@ -30,7 +30,7 @@ std::size_t thread_count() {
   return count;
 }
 
-/// Waits until the condition holds; false only if it takes longer than anything could.
+/// Waits until the condition holds; false only if that takes longer than anything could.
 template <typename Condition>
 bool eventually(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -47,7 +47,7 @@ struct ScavengerTest : ::testing::Test {
     static auto* mallocs = new std::deque<TestMalloc>;
     return *mallocs;
   }
-  // Never destroyed: the scavenger's thread is detached.
+  // Never destroyed, since the scavenger's thread is detached.
   TestMalloc& program = all().emplace_back();
   MallocInstance& malloc = program.malloc;
   Engine& engine = program.engine;
@@ -57,10 +57,10 @@ struct ScavengerTest : ::testing::Test {
   void start(std::size_t delay_ms) {
     program.start({}, delay_ms);
     engine.release_all();
-    // A sanitizer starts a thread of its own with the first one.
+    // With the first thread, a sanitizer starts a thread of its own.
     std::uint32_t joined = 0;
     std::thread([&] { joined = os::thread_id(); }).join();
-    // The kernel lists a thread for a moment longer than it can be joined.
+    // The kernel lists a joined thread for a moment longer.
     const auto listed = std::filesystem::path("/proc/self/task") / std::to_string(joined);
     ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(listed); }));
     threads_before = thread_count();
@@ -177,8 +177,8 @@ TEST_F(ScavengerTest, ParkedCachesAreFlushedOnItsRounds) {
   EXPECT_TRUE(has_ended());
 }
 
-/// Every page of some spans holds a live object at its start, so no page is idle: what wakes the
-/// scavenger is that so many objects in them are free.
+/// Every page of some spans has a live object at its start, so no page is idle. The scavenger wakes
+/// because many objects in these spans are free.
 TEST_F(ScavengerTest, HolesAloneWakeItAndGoBack) {
   if (os::page_bytes() >= kPageBytes) GTEST_SKIP() << "an OS page is a page: it has no holes";
   start(20);
@@ -233,7 +233,7 @@ TEST_F(ScavengerTest, CachesOfThreadsThatWaitAreTakenOver) {
   EXPECT_TRUE(has_ended());
 }
 
-/// glibc frees what a thread had while it holds a lock that the start of a thread waits for.
+/// glibc frees a thread's memory while it holds a lock for which the start of a thread waits.
 TEST_F(ScavengerTest, StartsNoThreadFromAFreeOfTheCLibrarys) {
   start(20);
   const auto* const c_library = reinterpret_cast<const void*>(&::getppid);
@@ -244,7 +244,7 @@ TEST_F(ScavengerTest, StartsNoThreadFromAFreeOfTheCLibrarys) {
   void* const object = thread.allocate(100);
   make_idle(2 * Scavenger::kWakeBytes);
   malloc.deallocate_slowly(thread.state, blocks[0], {}, c_library);
-  // A heap that has grown gives back idle memory by itself, once.
+  // A heap that has grown returns idle memory by itself, once.
   make_idle(2 * Scavenger::kWakeBytes);
   malloc.deallocate_slowly(thread.state, blocks[1], {}, c_library);
   malloc.deallocate_slowly(thread.state, object, {}, c_library);

@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-/// A thread that allocates, resizes, frees and passes blocks on, checking all it sees.
+/// A thread that allocates, resizes, frees and passes on blocks, and checks all that it sees.
 class ShadowedThread {
  public:
   ShadowedThread(MallocInstance& malloc, Shadow& shadow, std::uint64_t seed)
@@ -36,7 +36,7 @@ class ShadowedThread {
       blocks_.pop_back();
       deallocate(block);
     } else {
-      // Of 0 bytes realloc makes none.
+      // realloc to 0 bytes would make no block.
       reallocate(blocks_[below(blocks_.size())], std::max<std::size_t>(pick_size(), 1));
     }
   }
@@ -62,7 +62,7 @@ class ShadowedThread {
 
   std::size_t below(std::size_t limit) { return random_() % limit; }
 
-  /// Mostly small, as programs ask; up to 4 MiB; often just around a boundary.
+  /// Mostly small, as programs request; up to 4 MiB; often just around a boundary.
   std::size_t pick_size() {
     const std::size_t kind = below(100);
     if (kind < 60) return below(1100);
@@ -193,7 +193,7 @@ TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
   options.checks = GetParam();
   start(options);
   Shadow shadow;
-  // What a thread leaves here, the next one that comes frees.
+  // A block that one thread leaves here is freed by the next that comes.
   struct Shelf {
     std::mutex mutex;
     std::optional<Block> block;

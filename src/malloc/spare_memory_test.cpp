@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-/// As large as it is, not an object of the stack.
+/// Too large for the stack.
 constinit SpareMemory g_spare;
 
 std::vector<void*> take_all(std::size_t bytes) {

@@ -106,7 +106,7 @@ TEST_F(StatisticsTest, WatchedSpansAreCountedAndGoBack) {
   check_nothing_is_left();
 }
 
-/// The locks of a page heap, as one.
+/// All locks of a page heap, as one lock.
 struct PageHeapLocks {
   PageHeap& heap;
   void lock() const {
@@ -117,7 +117,7 @@ struct PageHeapLocks {
   std::size_t waits() const { return heap.waits(); }
 };
 
-/// Makes another thread wait for the lock, with what `use` does.
+/// Makes another thread wait for the lock, by `use`.
 template <typename AnyLock, typename Use>
 void wait_for(AnyLock&& lock, Use use) {
   const std::size_t before = lock.waits();
@@ -146,11 +146,11 @@ TEST_F(StatisticsTest, WaitsAreCountedWhereAThreadWaited) {
 }
 
 TEST_F(StatisticsTest, WaitsOfAClassAreItsOwnAndPartOfTheLayers) {
-  // Two threads pass objects of one class by the list until one has to wait for the other.
+  // Two threads claim and release objects of one class until one has to wait for the other.
   const unsigned c = SizeClassMap::class_of(1000);
   std::atomic<bool> done{false};
   const auto pass = [&] {
-    // relaxed: nothing passes with it.
+    // relaxed: the flag orders nothing.
     while (!done.load(std::memory_order_relaxed)) {
       void* objects[64];
       const std::size_t count = engine.central().claim(c, objects + 64, 64);
@@ -183,7 +183,7 @@ TEST_F(StatisticsTest, SpansWithoutAnObjectInUseAreKeptByTheirClass) {
   EXPECT_EQ(statistics().kept_spans, 0u);
 }
 
-/// Threads that hold caches, huge blocks and holes, looked at while they rest.
+/// Threads hold caches, huge blocks and holes; the statistics are read while they rest.
 TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
   constexpr int kThreads = 4;
   std::barrier gate(kThreads + 1);
@@ -213,7 +213,7 @@ TEST_F(StatisticsTest, EveryByteIsInOnePlaceWhileThreadsWait) {
   gate.arrive_and_wait();
   engine.release_all();
   check();
-  // Where an OS page is a page, only spans of several pages can have one.
+  // If an OS page is a page, only spans of several pages can have a hole.
   if (os::page_bytes() < kPageBytes) {
     EXPECT_NE(statistics().holes, 0u);
   }
@@ -274,7 +274,7 @@ TEST(CheckedStatistics, WhatWaitsForFullChecksIsCachedAndNotLive) {
   program.check_nothing_is_left();
 }
 
-/// What is read late by one figure is read late by its counterpart.
+/// If one figure is read late, its counterpart is read late, too.
 TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
   std::atomic<bool> done{false};
   std::barrier gate(4);
@@ -284,7 +284,7 @@ TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
       TestThread thread(malloc);
       std::vector<void*> live(40, nullptr);
       gate.arrive_and_wait();
-      // relaxed: nothing passes with it.
+      // relaxed: the flag orders nothing.
       for (std::size_t i = t; !done.load(std::memory_order_relaxed); ++i) {
         void*& p = live[i * 7919 % live.size()];
         if (p != nullptr) thread.deallocate(p);

@@ -1,5 +1,5 @@
-// STRATA_CHECKS=frees: every misuse of small objects is found by the call that commits it, and
-// nothing else is.
+// STRATA_CHECKS=frees: the call that misuses a small object finds the misuse, and only misuse is
+// found.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct VerifiedFrees : TestMalloc, ::testing::Test {
   using TestMalloc::check;
 
   char* get(std::size_t bytes) { return static_cast<char*>(thread.allocate(bytes)); }
-  /// Frees as operator delete or free_sized do.
+  /// Frees with what operator delete or free_sized say.
   void deallocate(void* p, const FreeCall& call) { malloc.deallocate(thread.state, p, call); }
 
   TestThread thread{malloc};
@@ -88,7 +88,7 @@ TEST_F(VerifiedFrees, AnObjectThatNobodyHasHadIsNoneToFree) {
   Span* const span = engine.map().span_of(p);
   char* const last = span->start + std::size_t{span->object_count - 1} * span->object_bytes;
   EXPECT_DEATH(thread.deallocate(last == p ? span->start : last), kNever);
-  // What is left behind the last object is none.
+  // The tail behind the last object is no object.
   char* const tail = last + span->object_bytes;
   ASSERT_LT(tail, span->start + span->bytes());
   EXPECT_DEATH(thread.deallocate(tail), kInside);

@@ -10,7 +10,7 @@
 
 namespace strata::os {
 
-/// A line of /proc/self/maps: what the process may do where, as "rw-p".
+/// A line of /proc/self/maps: a range, and what the process may do there, as "rw-p".
 struct Mapping {
   std::uintptr_t start;
   std::uintptr_t end;
@@ -38,7 +38,7 @@ inline std::vector<Mapping> mappings() {
   return all;
 }
 
-/// What the process may do at an address; "" if nothing is mapped.
+/// What the process may do at an address; "" if nothing is mapped there.
 inline std::string access_at(const void* p) {
   for (const Mapping& mapping : mappings()) {
     if (mapping.holds(p)) return mapping.access;
@@ -46,7 +46,7 @@ inline std::string access_at(const void* p) {
   return "";
 }
 
-/// Whether a range is mapped with this access, and the pages before and after it with another one.
+/// Whether a range is mapped with this access, and the pages before and after it with another.
 inline bool lies_apart(const void* p, std::size_t bytes, const std::string& access,
                        const std::string& beside = "---p") {
   const char* const start = static_cast<const char*>(p);

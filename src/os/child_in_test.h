@@ -5,9 +5,9 @@
 
 namespace strata::os {
 
-/// Does the work in a child of fork(), which ends with the code that it returns, without exit
-/// handlers.
-/// \returns  the child's status, as waitpid() gives it; -1 if there is no child
+/// Does the work in a child of fork(). The child ends with the code that the work returns, without
+/// exit handlers.
+/// \returns  the child's wait status; -1 if there is no child
 template <typename Work>
 int status_in_child(Work work) {
   const pid_t child = fork();

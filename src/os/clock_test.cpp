@@ -5,7 +5,7 @@
 namespace strata::os {
 namespace {
 
-/// Waits for ever if it stands still.
+/// Waits for ever if the clock stands still.
 void expect_to_move(std::uint64_t (*clock)() noexcept) {
   const std::uint64_t start = clock();
   std::uint64_t before = start;

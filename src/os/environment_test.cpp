@@ -37,7 +37,7 @@ TEST(Environment, IsAsTheProcessBeganWithItBeforeTheCLibraryHasBegun) {
 #ifndef __GLIBC__
   GTEST_SKIP() << "it begins first";
 #endif
-  // In environ the first entry stays where the kernel has put it, until it is changed.
+  // In environ, the first entry stays where the kernel has put it until somebody changes it.
   const char* const first = environ[0];
   setenv("STRATA_TEST_SET_LATER", "1", 1);
   char** kept = environ;

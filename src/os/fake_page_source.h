@@ -16,18 +16,18 @@
 
 namespace strata::os {
 
-/// A page source for tests: real memory, but every call is counted and can be refused, and every
-/// range is remembered, so that a call about memory that was never mapped fails the test on the
-/// spot. What is still mapped at the end is unmapped; a test that expects none says so with
+/// A page source for tests. Its memory is real, but it counts every call and can refuse it. It
+/// remembers every range, so a call about memory that was never mapped fails the test on the spot.
+/// It unmaps what is still mapped at the end; a test that expects nothing left says so with
 /// EXPECT_EQ(pages.mapped_bytes(), 0).
 ///
 ///   FakePageSource pages;
 ///   PageHeap heap(pages);                   // declared after it, so that it is destroyed first
 ///   pages.refuse_call(3);                   // the third call from here on, and only that one
 ///
-/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, commit and protect; only
-/// they are refused, and the n of refuse_call counts only them. To refuse at every point in turn,
-/// raise n until a run ends with refused_calls() == 0.
+/// Fallible calls are map, map_at, map_aligned, decommit, remap, reserve, commit and protect. Only
+/// these are refused, and the n of refuse_call() counts only these. To refuse at every point in
+/// turn, raise n until a run ends with refused_calls() == 0.
 /// \threads  Any number at once; one mutex.
 class FakePageSource : public PageSource {
  public:
@@ -54,7 +54,7 @@ class FakePageSource : public PageSource {
 
   // --- what the test arranges ----------------------------------------------------------------
 
-  /// Refuses the n-th fallible call from now on (1 is the next one), and `count` calls in all.
+  /// Refuses `count` fallible calls, from the n-th from now on (1 is the next one).
   void refuse_call(std::size_t n, std::size_t count = 1) {
     std::lock_guard guard(mutex_);
     accepted_before_refusal_ = n - 1;
@@ -64,33 +64,33 @@ class FakePageSource : public PageSource {
   void refuse_from_call(std::size_t n) { refuse_call(n, kEver); }
   void refuse_nothing() { refuse_call(1, 0); }
 
-  /// While it is set, unmap() only decommits, as at vm.max_map_count.
+  /// While this is set, unmap() only decommits, as at vm.max_map_count.
   void refuse_unmaps(bool refuse) {
     std::lock_guard guard(mutex_);
     refuses_unmaps_ = refuse;
   }
 
-  /// While it is set, decommit() fails, as for pages that are locked.
+  /// While this is set, decommit() fails, as for locked pages.
   void refuse_decommits(bool refuse) {
     std::lock_guard guard(mutex_);
     refuses_decommits_ = refuse;
   }
 
-  /// From now on decommit() of a range with this address fails, as where its page is locked.
+  /// From now on decommit() of a range with this address fails, as if its page were locked.
   void refuse_decommits_with(const void* address) {
     std::lock_guard guard(mutex_);
     locked_.insert(number(address));
   }
 
-  /// Whether is_mostly_touched(), from now on.
+  /// From now on the answer of is_mostly_touched().
   void say_touched(bool is_touched) { is_touched_ = is_touched; }
-  /// From now on a first touch takes so long.
+  /// From now on the first touch of a page takes so long.
   void make_touches_take(std::uint64_t ns) {
     std::lock_guard guard(mutex_);
     touch_ns_ = ns;
   }
 
-  /// Refuses whatever would raise mapped_bytes() above this, as RLIMIT_AS does.
+  /// Refuses calls that would raise mapped_bytes() above this, as RLIMIT_AS does.
   void limit_mapped_bytes(std::size_t bytes) {
     std::lock_guard guard(mutex_);
     limit_ = bytes;
@@ -104,19 +104,19 @@ class FakePageSource : public PageSource {
     return calls_[kMap] + calls_[kMapAt] + calls_[kMapAligned] + calls_[kDecommit] +
            calls_[kRemap] + calls_[kReserve] + calls_[kCommit] + calls_[kProtect];
   }
-  /// Calls refused since the last refuse_…() call, by it or by the limit.
+  /// Calls refused since the last refuse_…() call, by that or by the limit.
   std::size_t refused_calls() const { return locked(refused_); }
   std::size_t mapped_bytes() const { return locked(mapped_); }
   std::size_t peak_mapped_bytes() const { return locked(peak_); }
-  /// Sum over all successful decommit() calls.
+  /// The sum over all successful decommit() calls.
   std::size_t decommitted_bytes() const { return locked(decommitted_); }
-  /// True if every byte of the range is mapped by this source now.
+  /// Whether every byte of the range is now mapped by this source.
   bool is_mapped(const void* address, std::size_t bytes) const {
     std::lock_guard guard(mutex_);
     return covers(address, bytes);
   }
 
-  /// The lowest address that is mapped.
+  /// The lowest mapped address.
   /// \pre  mapped_bytes() is not 0
   const void* first_mapped() const {
     std::lock_guard guard(mutex_);
@@ -247,7 +247,8 @@ class FakePageSource : public PageSource {
     return unmapper();
   }
 
-  /// Counts the call; false, and the test has failed, if it breaks the contract of PageSource.
+  /// Counts the call. Fails the test and returns false if the call breaks the contract of
+  /// PageSource.
   bool begin_call_about(Call call, const char* name, const void* address, std::size_t bytes) {
     ++calls_[call];
     if (!is_whole_pages(name, bytes)) return false;
@@ -285,7 +286,7 @@ class FakePageSource : public PageSource {
     return offset < range->second && bytes <= range->second - offset;
   }
 
-  /// Neighbours merge, so that a call may span ranges that were mapped one after the other.
+  /// Merges neighbours, so that a call may span ranges that were mapped one after the other.
   void remember(void* address, std::size_t bytes) {
     mapped_ += bytes;
     peak_ = std::max(peak_, mapped_);

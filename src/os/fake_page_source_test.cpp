@@ -84,7 +84,7 @@ TEST(FakePageSource, FollowsAHoleInTheMiddle) {
   EXPECT_TRUE(source.is_mapped(a, pages(5)));
 }
 
-// The macro's body may name no local variable, hence the statics.
+// The macro's body cannot refer to local variables, hence the statics.
 TEST(FakePageSource, FailsTheTestOnARangeItNeverMapped) {
   static FakePageSource source;
   static char* a;

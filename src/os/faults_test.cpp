@@ -12,13 +12,13 @@
 #include "os/emulation.h"
 #include "os/page_source.h"
 
-// A sanitizer has the signal for itself.
+// A sanitizer needs the signal for itself.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 namespace strata::os {
 namespace {
 
-// What handlers have no argument for. Every test that installs one does so in a child.
+// For handlers, which take no argument. Every test that installs one does so in a child.
 char* g_ours = nullptr;
 char* g_theirs = nullptr;
 sigjmp_buf g_recovery;

@@ -101,7 +101,7 @@ TEST_F(FileTest, AFileThatCannotBeWrittenHasItsReason) {
 
 TEST_F(FileTest, FilesOfOnePathDoNotDisturbEachOther) {
   const std::string path = folder + "/out";
-  // What a process with this one's number left when it was killed.
+  // The file that an earlier process with this process ID left when it was killed.
   std::ofstream(path + "." + std::to_string(process_id()) + ".0.new") << "left";
   NewFile first;
   NewFile second;
@@ -267,7 +267,7 @@ TEST(FindMapping, NamesWhatLiesAtAnAddress) {
   EXPECT_EQ(mapping.kind, Mapping::Kind::kNothing);
 }
 
-/// Looks at what the kernel says of the process once its first thread has ended.
+/// Reads what the kernel says about the process once its first thread has ended.
 void* look_without_first_thread(void*) {
   int left_ms = 10'000;
   while (std::ifstream("/proc/self/maps").get() != std::ifstream::traits_type::eof()) {
@@ -289,7 +289,7 @@ TEST(FindMapping, KnowsWhatIsMappedWhenTheFirstThreadHasEnded) {
   const int status = status_in_child([&] {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, look_without_first_thread, nullptr) != 0) return 2;
-    // Of this thread, without the exit handlers that pthread_exit() may run.
+    // Ends this thread only, without the exit handlers that pthread_exit() may run.
     return static_cast<int>(syscall(SYS_exit, 0));
   });
   EXPECT_EQ(status, 0);

@@ -11,7 +11,7 @@ namespace strata::os {
 namespace {
 
 #if defined(__x86_64__)
-/// A table for one function at 0x1000, of 16 bytes: a common entry whose offsets are multiples of
+/// A table for one function of 16 bytes at 0x1000: a common entry, whose offsets are multiples of
 /// -8 and whose CFA is sp + 8 with the return address below it, and the function's own entry.
 class Table {
  public:
@@ -55,7 +55,7 @@ TEST(FrameRule, SaysWhereTheTableHasTheCaller) {
 }
 
 TEST(FrameRule, KnowsNothingWhereAnOffsetOverflows) {
-  // The frame pointer at CFA - 8 * (2^61 + 1): cut to 64 bits that is CFA - 8.
+  // The frame pointer is at CFA - 8 * (2^61 + 1): cut to 64 bits, that would be CFA - 8.
   const FrameRule rule =
       Table({0x05, 6, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20}).rule();
   EXPECT_EQ(rule.kind, FrameRule::Kind::kUnknown);

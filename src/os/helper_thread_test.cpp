@@ -24,7 +24,7 @@ const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
   return reinterpret_cast<const std::uint32_t*>(&value);
 }
 
-/// The threads are detached: they may touch this for a moment longer.
+/// The threads are detached: they may use this for a moment longer.
 struct Report {
   std::atomic<std::uint32_t> done{0};
   sigset_t blocked;
@@ -110,7 +110,7 @@ TEST(HelperThread, IsNotScheduledAsTheThreadThatStartsIt) {
   EXPECT_TRUE(!is_real_time || report.scheduler == SCHED_OTHER) << report.scheduler;
 }
 
-/// Sleeps without an end, and counts how often it comes back.
+/// Sleeps without a limit, and counts how often it wakes up.
 struct Sleeper {
   std::atomic<std::uint32_t> word{0};
   std::atomic<std::uint32_t> returns{0};
@@ -140,7 +140,7 @@ TEST(HelperThread, SleepsUntilTheWordChangesOrTheFirstThreadEnds) {
   while (!sleeper.is_done) usleep(1000);
 }
 
-/// In a child of its own: looks as often as it can whether only helpers are left.
+/// Runs in a child: asks as often as it can whether only helpers are left.
 struct Looker {
   std::atomic<bool> has_left{false};
   HelperThread thread{look, this};
@@ -163,7 +163,7 @@ struct Begun {
   }
 };
 
-/// The last of the program's threads starts helpers while another looks.
+/// The last of the program's threads starts helpers while a helper asks who is left.
 void* start_helpers(void*) {
   static Looker looker;
   static Begun begun;
@@ -185,7 +185,7 @@ TEST(HelperThread, GoesOnWhileAThreadOfTheProgramStartsOthers) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, start_helpers, nullptr) != 0) return 2;
     HelperThread::note_end();
-    // Of this thread, without the exit handlers that pthread_exit() may run.
+    // Ends this thread only, without the exit handlers that pthread_exit() may run.
     return static_cast<int>(syscall(SYS_exit, 0));
   });
   EXPECT_EQ(status, 0);

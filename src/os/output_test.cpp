@@ -35,7 +35,7 @@ bool is_pending(int signal) {
   return sigismember(&pending, signal) == 1;
 }
 
-/// A signal is blocked in this thread.
+/// Blocks a signal in this thread, during its life.
 struct Blocked {
   explicit Blocked(int signal) {
     sigset_t set;

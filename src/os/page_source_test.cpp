@@ -39,7 +39,7 @@ bool is_filled_with(const void* memory, std::size_t bytes, char value) {
   return true;
 }
 
-/// Counts what map_aligned() does through the two functions that it calls.
+/// Adds up what map_aligned() maps and unmaps through two other functions.
 class BalancedPages final : public PageSource {
  public:
   void* map(std::size_t bytes) noexcept override {
@@ -88,7 +88,7 @@ TEST(PageSource, WhatIsMappedApartLiesBetweenPagesThatNobodyCanWrite) {
     EXPECT_EQ(access_at(edge), "") << "what lies beside it goes with it";
 }
 
-/// Whether a core file has the mapping that this address is in.
+/// Whether a core file would contain the mapping at this address.
 bool is_in_core(const void* address) {
   std::ifstream lines("/proc/self/smaps");
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
@@ -163,7 +163,7 @@ TEST(PageSource, MapAlignedLosesNothingWhereTheKernelCutsNoEndOff) {
   for (int refused : {1, 2}) {
     BalancedPages source;
     source.refused_unmap = refused;
-    // At least one end is cut off; with a block of one OS page nearly always both.
+    // At least one end is cut off; with a block of one OS page, nearly always both.
     void* const p = source.map_aligned(pages(1), 64u << 20);
     EXPECT_EQ(source.mapped, p != nullptr ? pages(1) : 0u) << "the cut of end " << refused;
     EXPECT_TRUE(p == nullptr || refused == 2) << "an end that is left is lost";
@@ -188,7 +188,7 @@ TEST(PageSource, DecommittedPagesReadZeroAndTheirNeighboursStay) {
   source.unmap(p, pages(4));
 }
 
-/// Pages by turns of one to be decommitted and one that stays.
+/// Ranges of one page each: every other page is decommitted, the others stay.
 struct ByTurns {
   explicit ByTurns(std::size_t count) : bytes(pages(2 * count + 1)) {
     start = static_cast<char*>(kernel_pages().map(bytes));
@@ -198,7 +198,7 @@ struct ByTurns {
   }
   ~ByTurns() { kernel_pages().unmap(start, bytes); }
   void decommit_each() { kernel_pages().decommit_each(ranges.data(), ranges.size()); }
-  /// Whether all ranges but `kept` read as zero, and all else is as it was.
+  /// Whether all ranges but `kept` read as zero, and everything else is unchanged.
   bool are_zero(std::size_t kept = ~std::size_t{0}) const {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       const char* const range = static_cast<char*>(ranges[i].address);
@@ -229,7 +229,7 @@ TEST(PageSource, SaysWhichRangeTheKernelRefusedAndDecommitsTheOthers) {
     ByTurns by_turns(8);
     ASSERT_NE(by_turns.start, nullptr);
     void* const locked = by_turns.ranges[refused].address;
-    // Sanitizers lock nothing: not the C library's function.
+    // A system call, since sanitizers make the C library's mlock() lock nothing.
     if (syscall(SYS_mlock, locked, page_bytes()) != 0)
       GTEST_SKIP() << "no memory may be locked here";
     errno = EDOM;
@@ -240,7 +240,7 @@ TEST(PageSource, SaysWhichRangeTheKernelRefusedAndDecommitsTheOthers) {
   }
 }
 
-// A filter that knows the calls of older allocators only may end the process for any other.
+// A filter that knows only the calls of older allocators may end the process at any other call.
 TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
   if (kIsEmulated) GTEST_SKIP() << "the emulator has no filters";
   ByTurns by_turns(8);
@@ -307,7 +307,7 @@ TEST(PageSource, RemapKeepsTheContentsAndTheNewTailIsZero) {
   source.unmap(p, pages(1));
 }
 
-/// Of the kernels, some move whatever they may.
+/// Some kernels move mappings whenever they may.
 TEST(PageSource, AMappingThatShrinksStaysWhereItIs) {
   PageSource& source = kernel_pages();
   char* p = static_cast<char*>(source.map(pages(300)));
@@ -346,8 +346,8 @@ TEST(PageSource, LeavesErrnoAloneWhateverTheKernelAnswers) {
   EXPECT_EQ(errno, EDOM);
 }
 
-/// Cuts one mapping into single pages until the kernel keeps no more of them, then gives back a
-/// page that cannot be cut out. Exits 0 if its memory is gone all the same.
+/// Cuts a mapping into single pages until the kernel allows no more mappings, then unmaps a page
+/// that can no longer be cut out. Exits with 0 if its memory is gone all the same.
 [[noreturn]] void unmap_without_mappings_left(std::size_t mapping_limit) {
   PageSource& source = kernel_pages();
   const std::size_t count = 2 * mapping_limit + 16;
@@ -359,7 +359,7 @@ TEST(PageSource, LeavesErrnoAloneWhateverTheKernelAnswers) {
   char* victim = p + pages(count - 4);
   std::memset(victim, 'x', page_bytes());
   if (source.unmap(victim, page_bytes())) std::_Exit(4);
-  // Still mapped, or this read would be the end of the process.
+  // The page is still mapped, or this read would end the process.
   std::_Exit(is_filled_with(victim, page_bytes(), 0) ? 0 : 1);
 }
 

@@ -16,7 +16,8 @@
 namespace strata::os {
 namespace {
 
-// Clang compiles no single function with other options: there both frames are as the build says.
+// Clang cannot compile single functions with other options: then both kinds of frames are as the
+// build says.
 #if defined(__clang__)
 #define COMPILED_WITH(...) [[gnu::noinline]]
 #else
@@ -28,7 +29,8 @@ constexpr std::size_t kCapacity = 64;
 using Stack = std::vector<std::uintptr_t>;
 using Take = std::size_t (*)(std::uintptr_t*, std::size_t);
 
-/// The stacks of its caller: the unwinder's, then two of ours. One call: they are equal.
+/// The caller's stacks: one by the unwinder, then two of ours. All are taken by one call, so they
+/// are equal.
 struct Stacks {
   Stack unwound, captured, captured_again;
 };
@@ -49,7 +51,7 @@ struct Stacks {
   return taken;
 }
 
-/// A random tree of calls in all kinds of frames, at whose leaves the stacks are compared.
+/// A random tree of calls through all kinds of frames. At its leaves the stacks are compared.
 class Tree {
  public:
   explicit Tree(std::uint64_t seed) : random_(seed) {}
@@ -93,7 +95,8 @@ class Tree {
     ++differing_;
   }
 
-  // Each does something after its call, or the call would be a jump and leave no frame.
+  // Each function does something after its call; otherwise the call would be a jump, without a
+  // frame.
   [[gnu::noinline]] void in_small_frame(unsigned depth) {
     grow(depth - 1);
     keep(&depth);
@@ -170,7 +173,7 @@ TEST_F(CapturedStack, IsWhatTheUnwinderFindsInRandomCallTrees) {
   for (unsigned i = 0; i < 3000; ++i) tree.grow(i % 30);
   expect_equal(tree);
   const StackCounts after = stack_counts();
-  // All of these frames have rules.
+  // All these frames have rules.
   EXPECT_GE(after.by_rules - before.by_rules, 2 * tree.compared());
   EXPECT_EQ(after.by_unwinder, before.by_unwinder);
   EXPECT_EQ(after.differences, before.differences);
@@ -221,7 +224,7 @@ TEST_F(CapturedStack, LeavesATrailThatHoldsAsLongAsItsCallersAreTheSame) {
     EXPECT_TRUE(one.trail.is_whole);
     EXPECT_GE(one.trail.count, one.stack.size() - 2);
   }
-  // The frames of this function and above are the same now; what stood below is gone.
+  // The frames of this function and above are unchanged; those below are gone.
   const StackTrail& first = taken[0].trail;
   const StackTrail& third = taken[2].trail;
   EXPECT_EQ(taken[0].stack, taken[2].stack);
@@ -255,7 +258,7 @@ TEST_F(CapturedStack, IsTheUnwindersInThreadsThatLearnAtOnce) {
   for (const Tree& tree : trees) expect_equal(tree);
 }
 
-// Thread sanitizers forbid handlers to allocate, as these do to keep what they find.
+// These handlers allocate to keep what they find, which thread sanitizers forbid.
 #ifndef __SANITIZE_THREAD__
 
 Tree* g_tree = nullptr;
@@ -285,7 +288,7 @@ TEST_F(CapturedStack, IsTheUnwindersInSignalHandlersOnAnyStack) {
 
 #endif
 
-// Sanitizers want to be told of other stacks, and see misuse in code that is made up.
+// Sanitizers have to be told of other stacks, and report misuse in generated code.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 ucontext_t g_main;
@@ -319,8 +322,8 @@ TEST_F(CapturedStack, IsTheUnwindersInCoroutines) {
 extern "C" void __register_frame(void* begin);
 extern "C" void __deregister_frame(void* begin);
 
-/// A function made while the program runs: as many pushes of 0, padding, and a call of its
-/// argument; with an unwind table. Wherever it begins, its call is at the same place.
+/// A function made at run time, with an unwind table: so many pushes of 0, padding, and a call of
+/// its argument. The call is always at the same place, wherever the function begins.
 class MadeCode {
  public:
   explicit MadeCode(void* page) : code_(static_cast<unsigned char*>(page)) {}
@@ -335,7 +338,7 @@ class MadeCode {
     std::memcpy(code_ + call_end_ - 2, tail, sizeof tail);
     const unsigned char common[] = {20,   0,    0, 0, 0,    0, 0, 0, 1, 0, 1, 0x78,
                                     0x10, 0x0c, 7, 8, 0x90, 1, 0, 0, 0, 0, 0, 0};
-    // From the first byte on as after the pushes: no stack is taken while they run.
+    // The rule after the pushes holds from the first byte on: no stack is taken before.
     unsigned char own[] = {
         28, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0,    0,
         0,  0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0x0e, static_cast<unsigned char>(8 + 8 * pushes),
@@ -367,7 +370,8 @@ TEST_F(CapturedStack, NeverFollowsRulesOfCodeThatWasReplaced) {
   MadeCode code(page);
   const auto take = +[] { g_taken = take_stacks(); };
   for (unsigned round = 0; round < 50; ++round) {
-    // The call's last bytes stand beside the first pushes: both differ in what is around the call.
+    // The last bytes of the call are near the first pushes: the bytes around the call differ
+    // between the two functions.
     code.make(1 + round % 2 * 2, 0);
     for (int i = 0; i < 3; ++i) {
       code.call(take);

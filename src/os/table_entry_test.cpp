@@ -10,7 +10,7 @@
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
 
-/// libgcc's, as its unwinder asks for an entry.
+/// libgcc's struct, with which its unwinder asks for an entry.
 struct EntryBases {
   void* text;
   void* data;
@@ -23,7 +23,7 @@ namespace {
 
 [[gnu::noinline]] int small_function(int x) { return x * 3; }
 
-/// Of the program, of the C library, of the C++ library; and what calls us.
+/// Instructions of the program, of the C library, of the C++ library, and of our callers.
 std::vector<std::uintptr_t> instructions() {
   std::vector<std::uintptr_t> found = {
       reinterpret_cast<std::uintptr_t>(&small_function), reinterpret_cast<std::uintptr_t>(&::qsort),

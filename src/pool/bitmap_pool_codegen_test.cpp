@@ -1,6 +1,6 @@
 #include <strata/bitmap_pool.hpp>
 
-/// \file  Operations as functions of their own, for bitmap_pool_codegen_test.cmake to look at.
+/// \file  Operations as separate functions, whose code bitmap_pool_codegen_test.cmake examines.
 
 namespace strata {
 

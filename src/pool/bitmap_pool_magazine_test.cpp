@@ -27,7 +27,7 @@ TEST(BitmapPoolMagazines, AllMagazinesTogetherKeepAQuarterOfThePoolAtMost) {
       ASSERT_LE(depth, Magazines::kMaxDepth);
     }
   }
-  // Not only in theory: fill each magazine as far as it goes, then take what the pool has left.
+  // Not only in theory: fills each magazine as far as possible, then takes what the pool has left.
   Blocks pool;
   Magazines magazines(pool, 8);
   std::vector<std::unique_ptr<Magazines::Magazine>> all;
@@ -122,7 +122,7 @@ TEST(BitmapPoolMagazines, ProducersAndConsumersLoseNothingAndNeverStarve) {
   for (const unsigned pairs : {1u, 2u, 4u}) {
     BitmapPool<64, 256> pool;
     BitmapPoolMagazines magazines(pool, 2 * pairs);
-    // One slot per pair: a producer cannot run ahead, so the pool always has blocks to give.
+    // One slot per pair, so a producer cannot run ahead and the pool always has free blocks.
     std::vector<std::atomic<void*>> slots(pairs);
     std::barrier gate(2 * pairs);
     std::atomic<int> starved{0}, refused{0};

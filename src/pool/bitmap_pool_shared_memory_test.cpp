@@ -15,12 +15,12 @@
 #include "os/child_in_test.h"
 #include "pool/drain_test.h"
 
-/// \file  One pool, several processes, some of which are killed.
+/// \file  One pool and several processes, some of which are killed.
 
 namespace strata {
 namespace {
 
-/// Runs `at_step` at the chosen atomic step of this process.
+/// Calls `at_step` at the chosen atomic step of this process.
 struct WatchedSteps {
   static inline std::size_t until = 0;
   static inline std::function<void()> at_step;
@@ -35,7 +35,7 @@ struct WatchedPolicy {
   using Steps = WatchedSteps;
 };
 
-/// Anonymous shared memory that can be mapped again, elsewhere.
+/// Anonymous shared memory that can be mapped again at another address.
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes)
@@ -61,7 +61,7 @@ class SharedMemory {
   std::vector<void*> mapped_;
 };
 
-/// What the processes write at the start of each block that they hold: its owner, 0 for none.
+/// The processes write this at the start of each block that they hold: the owner, 0 for none.
 struct Stamp {
   std::atomic<std::uint32_t> owner;
 };
@@ -116,7 +116,8 @@ TEST(BitmapPoolSharedMemory, AProcessKilledAtAnyStepLosesOneBlockAtMost) {
       return 0;
     });
     survived = WIFEXITED(status);
-    // It held some, and lost one at most: all the others come to us, or are known to be taken.
+    // The process held some blocks, and lost at most one: all others come to us, or are known to be
+    // taken.
     const std::size_t taken = pool.in_use();
     const std::size_t found = drain(pool).size();
     EXPECT_GE(taken + found + 1, 40u) << "killed at step " << n;
@@ -189,10 +190,11 @@ TEST(BitmapPoolSharedMemory, TheOthersWorkOnWhenAProcessIsKilledMidRun) {
     wait_for(0, 2000 + round * 37);
     wait_for(1, 2000);
     if (HasFatalFailure()) return;
-    // The first is killed in the middle of its work; the second and we go on.
+    // The first process is killed in the middle of its work; the second one and this one go on.
     kill(children[0], SIGKILL);
     waitpid(children[0], nullptr, 0);
-    // The stamp goes, too: whoever gets the block next has a moment before it stamps it.
+    // Clears the dead owner's stamp, too: the next owner has the block for a moment before it
+    // stamps it.
     const auto was_of = [](void* p, std::uint32_t dead) {
       return static_cast<Stamp*>(p)->owner.compare_exchange_strong(dead, 0,
                                                                    std::memory_order_relaxed);
@@ -205,10 +207,10 @@ TEST(BitmapPoolSharedMemory, TheOthersWorkOnWhenAProcessIsKilledMidRun) {
     waitpid(children[1], nullptr, 0);
     EXPECT_LE(pool.deallocate_if([&](void* p) { return was_of(p, 2); }), kHold);
     EXPECT_EQ(wrong.load(), 0);
-    // What is left is ours, and one block per kill that was between the bit and the stamp.
+    // What is still taken is ours, and at most one block per kill between the bit and the stamp.
     const std::size_t ownerless = pool.in_use() - held.size();
     EXPECT_LE(ownerless, 2u);
-    // Alone now: what is not ours has no owner.
+    // Only this process is left: a block that is not ours has no owner.
     const std::set<void*> ours(held.begin(), held.end());
     EXPECT_EQ(pool.deallocate_if([&](void* p) { return ours.count(p) == 0; }), ownerless);
     pool.repair();

@@ -9,14 +9,14 @@
 #include "base/seeded_test.h"
 #include "pool/drain_test.h"
 
-/// \file  Every atomic step of an operation is a place where a thread can be preempted or an
-/// interrupt can arrive. Here something else happens at each such place in turn, so that what a
-/// stress test meets once in a week is met each time.
+/// \file  At every atomic step of an operation a thread can be preempted, or an interrupt can
+/// arrive. These tests have something else happen at each step in turn: what a stress test meets
+/// once a week happens every time.
 
 namespace strata {
 namespace {
 
-/// Counts steps, and runs `interrupt` at the chosen one.
+/// Counts steps, and calls `interrupt` at the chosen one.
 struct WatchedSteps {
   static inline std::size_t loads = 0;
   static inline std::size_t rmws = 0;
@@ -64,7 +64,7 @@ struct WatchedPolicy {
   using Steps = WatchedSteps;
 };
 
-// One bit per leaf makes the most leaves, markers and levels of the fewest blocks.
+// With one bit per leaf, few blocks make the most leaves, markers and levels.
 using Flat = BitmapPool<8, 8, 8, 8, WatchedPolicy>;
 using OneLevel = BitmapPool<8, 40, 8, 40, WatchedPolicy>;
 using TwoLevels = BitmapPool<8, 520, 8, 520, WatchedPolicy>;
@@ -72,7 +72,7 @@ using WideLeaves = BitmapPool<8, 1024, 8, 16, WatchedPolicy>;
 static_assert(OneLevel::kGeometry.levels == 1 && TwoLevels::kGeometry.levels == 2);
 static_assert(Flat::kGeometry.levels == 0 && WideLeaves::kGeometry.levels == 1);
 
-// There is one thread here, so thread sanitizers have nothing to find, and are twenty times slower.
+// With a single thread, thread sanitizers have nothing to find, and are twenty times slower.
 #ifdef __SANITIZE_THREAD__
 constexpr std::size_t kGapStride = 5;
 #else
@@ -87,15 +87,15 @@ class BitmapPoolSteps : public testing::Test {
     ASSERT_EQ(blocks_.size(), pool_.capacity());
   }
 
-  /// Few enough positions to be quick, at the ends of leaves and nodes.
+  /// A few positions, so that the test is quick: at the ends of leaves and nodes.
   std::vector<std::size_t> positions() const {
     std::vector<std::size_t> some = {0, blocks_.size() / 2, blocks_.size() - 1};
     if (blocks_.size() > 33) some.push_back(32);
     return some;
   }
 
-  /// What a handler may count on: a block given back by a deallocate() that returned is found. It
-  /// takes the very block that it gave back, by looking there first, so that any other free block
+  /// A promise to handlers: a block whose deallocate() has returned is found. The handler takes the
+  /// very block that it gave back, by a search that begins there, so that any other free block
   /// stays free all the time.
   void give_back_and_take(std::size_t index) {
     void* const p = pool_.block(index);
@@ -105,7 +105,7 @@ class BitmapPoolSteps : public testing::Test {
     ASSERT_EQ(pool_.allocate(cursor), p);
   }
 
-  /// The same by a search that does not begin there: only the markers lead to the block.
+  /// The same with a search that begins elsewhere: only the markers lead to the block.
   void give_back_and_search(std::size_t index) {
     if (!pool_.deallocate(pool_.block(index))) return;
     ASSERT_NE(allocate_looking_last_at(index), nullptr) << "a free block was overlooked";
@@ -114,7 +114,7 @@ class BitmapPoolSteps : public testing::Test {
   void* allocate_looking_last_at(std::size_t index) {
     BitmapPoolCursor cursor;
     cursor.leaf() = index / Pool::kGeometry.bits_per_leaf() + 1;
-    // From there, or from somewhere in the pool.
+    // Begins at the block, or somewhere else in the pool.
     if (index % 2 == 0) cursor.note_freed(index * 7 % Pool::kGeometry.leaf_count());
     return pool_.allocate(cursor);
   }
@@ -136,7 +136,8 @@ TYPED_TEST(BitmapPoolSteps, WhatIsFreeWhereASearchHasLookedIsFoundByTheNextOne) 
     const bool interrupted = WatchedSteps::run_interrupted(
         n, [&] { found = this->allocate_looking_last_at(last); },
         [&] {
-          // As many are free as before, at the other end, and a leaf's are all the time.
+          // Afterwards as many blocks are free as before, but at the other end. All the time at
+          // least as many as a leaf has are free.
           for (std::size_t i = 0; i < kBits; ++i) pool.deallocate(pool.block(i));
           BitmapPoolCursor cursor;
           cursor.leaf() = last / kBits;
@@ -190,9 +191,9 @@ TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundWhereverADeallocateStandsStill) {
 }
 
 TYPED_TEST(BitmapPoolSteps, ABlockFreedBeforeAMarkIsFoundBeforeItsRecheck) {
-  // The narrow case: a search has seen a leaf full and stands before its mark; a block of that leaf
-  // comes back and sees no mark; the search marks the leaf and stands again. Now the marker lies,
-  // and only the count beside it says so.
+  // The narrow case. A search has seen a full leaf, and is about to mark it. A block of that leaf
+  // comes back, and sees no mark. The search marks the leaf and stops again. Now the marker is
+  // wrong, and only the count beside it says so.
   auto& pool = this->pool_;
   for (const std::size_t index : this->positions()) {
     for (std::size_t gap = 1; gap <= 6; gap += kGapStride) {
@@ -225,7 +226,7 @@ TYPED_TEST(BitmapPoolSteps, ABlockFreedBeforeAMarkIsFoundBeforeItsRecheck) {
 TYPED_TEST(BitmapPoolSteps, AFreeBlockIsFoundByAHandlerInsideAHandler) {
   auto& pool = this->pool_;
   std::mt19937 random(1);
-  // All pairs of places for the small pools, a random choice of second places for the large.
+  // All pairs of places for the small pools; for the large ones a random choice of second places.
   for (std::size_t outer = 1;; ++outer) {
     bool outer_happened = false;
     std::size_t inner = 1;
@@ -258,8 +259,9 @@ TYPED_TEST(BitmapPoolSteps, ABlockIsNeverHandedOutTwiceWhateverInterrupts) {
   std::mt19937_64 random(seed_of_this_run());
   std::vector<bool> held(pool.capacity(), true);
   std::size_t held_count = pool.capacity();
-  // Random operations, interrupted at random steps by random operations, and those again. The model
-  // changes when an operation has returned; a block that is on its way out or in has no owner.
+  // Random operations, interrupted at random steps by random operations, which are interrupted,
+  // too. The model changes when an operation has returned; a block that is being allocated or freed
+  // has no owner.
   std::function<void(int)> operate = [&](int depth) {
     const auto interrupted = [&](const std::function<void()>& operation) {
       if (depth == 0) return operation();
@@ -323,26 +325,26 @@ TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
     return std::pair(WatchedSteps::loads, WatchedSteps::rmws);
   };
   using Cost = std::pair<std::size_t, std::size_t>;
-  // Exhausted, all markers set: the home word and the top level.
+  // The pool is exhausted and all markers are set: reads the home word and the top level.
   EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
             Cost(1 + geometry.top_nodes(), 0));
-  // After a free whose block another took: a look at the next word, once.
+  // After a free whose block another thread took: also reads the next word, once.
   cursor.note_freed(geometry.leaf_count() / 2);
   EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
             Cost(2 + geometry.top_nodes(), 0));
   EXPECT_EQ(steps([&] { EXPECT_EQ(pool.allocate(cursor), nullptr); }),
             Cost(1 + geometry.top_nodes(), 0));
-  // A free under set markers takes one of them away per level.
+  // A free under set markers clears one of them per level.
   EXPECT_EQ(steps([&] { EXPECT_TRUE(pool.deallocate(pool.block(0))); }),
             Cost(geometry.levels, 1 + geometry.levels));
-  // A hit in the home word.
+  // The home word has a free block.
   cursor.leaf() = 0;
   EXPECT_EQ(steps([&] { EXPECT_NE(pool.allocate(cursor), nullptr); }), Cost(1, 1));
-  // A double free, and no block at all.
+  // A double free, and a pointer to no block.
   EXPECT_TRUE(pool.deallocate(pool.block(0)));
   EXPECT_EQ(steps([&] { EXPECT_FALSE(pool.deallocate(pool.block(0))); }), Cost(0, 1));
   EXPECT_EQ(steps([&] { EXPECT_FALSE(pool.deallocate(&pool)); }), Cost(0, 0));
-  // The one free block at the far end of a full pool: once across and once down.
+  // The only free block is at the far end of a full pool: once across and once down.
   EXPECT_NE(pool.allocate(cursor), nullptr);
   EXPECT_EQ(pool.allocate(cursor), nullptr);
   EXPECT_TRUE(pool.deallocate(pool.block(pool.capacity() - 1)));
@@ -352,8 +354,8 @@ TYPED_TEST(BitmapPoolSteps, AQuietPoolTakesTheStepsThatTheManualStates) {
   EXPECT_EQ(rmws, 1u);
 }
 
-/// A thread that loses a race for a word starts at the next word from then on, so threads that meet
-/// move apart.
+/// From then on, a thread that loses a race for a word starts at the next word, so threads that
+/// meet move apart.
 TEST(BitmapPoolRaces, WhoLosesARaceStartsAtTheNextWordFromThenOn) {
   using EightLeaves = BitmapPool<8, 64, 8, 8, WatchedPolicy>;
   EightLeaves pool;
@@ -362,7 +364,7 @@ TEST(BitmapPoolRaces, WhoLosesARaceStartsAtTheNextWordFromThenOn) {
   void* first = nullptr;
   void* second = nullptr;
   bool was_interrupted = false;
-  // The second step of a claim stands between its look at the word and its compare-exchange.
+  // The second step of a claim is between the read of the word and the compare-exchange.
   was_interrupted = WatchedSteps::run_interrupted(
       2, [&] { second = pool.allocate(loser); }, [&] { first = pool.allocate(winner); });
   ASSERT_TRUE(was_interrupted);

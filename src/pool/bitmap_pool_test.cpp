@@ -172,7 +172,7 @@ TYPED_TEST(BitmapPoolShapes, RefusesEveryAddressThatIsNoBlock) {
   const std::vector<void*> blocks = drain(pool);
   auto* const first = static_cast<unsigned char*>(pool.block(0));
   auto* const end = first + TypeParam::kGeometry.stride * pool.capacity();
-  // Every address from before the pool to after it: exactly the blocks are accepted, once.
+  // Tries every address from before the pool to after it: only the blocks are accepted, each once.
   std::size_t accepted = 0;
   for (auto p = reinterpret_cast<std::uintptr_t>(&pool) - 64;
        p < reinterpret_cast<std::uintptr_t>(end) + 64; ++p) {
@@ -252,7 +252,7 @@ TEST(BitmapPool, AnyCursorIsSafeAndIsMovedToWhereABlockWas) {
   for (void* block : batch) EXPECT_TRUE(pool.deallocate(block));
 }
 
-/// In a pool of which most is taken, the next free blocks are those that other threads gave back.
+/// In a pool that is mostly taken, the nearest free blocks are those that other threads gave back.
 TEST(BitmapPool, WhereItsWordIsFullAThreadGetsWhatItGaveBackBeforeWhatOthersDid) {
   BitmapPool<64, 64> small;     // a walk over the words
   BitmapPool<64, 4096> levels;  // a search below a level
@@ -285,7 +285,7 @@ TEST(BitmapPool, ThreadsWithoutCursorsOfTheirOwnDoSoToo) {
   void* const high = pool.block(64 * 30);
   EXPECT_TRUE(pool.deallocate(middle));
   EXPECT_EQ(pool.allocate(), middle);
-  // A search from there would come to the higher one first.
+  // A search from there would reach the higher block first.
   EXPECT_TRUE(pool.deallocate(low));
   std::thread([&] { EXPECT_TRUE(pool.deallocate(high)); }).join();
   EXPECT_EQ(pool.allocate(), low);
@@ -360,7 +360,7 @@ TYPED_TEST(LowestFreeFirstShapes, TheLowestFreeBlocksComeFirstByOneAndByBatch) {
     taken.push_back(*free.begin());
     free.erase(free.begin());
   };
-  // How much is in use drifts up to all and down to nothing.
+  // The number of blocks in use drifts up to all and down to none.
   for (int step = 0; step < 20000; ++step) {
     const bool grows = step / 2000 % 2 == 0;
     if (random() % 4 < (grows ? 3u : 1u)) {

@@ -16,7 +16,7 @@
 namespace strata {
 namespace {
 
-/// Steps of the running operation of this thread, and the most that any took.
+/// The steps of this thread's running operation, and the most that any operation took.
 struct CountedSteps {
   static inline thread_local std::size_t loads = 0;
   static inline thread_local std::size_t rmws = 0;
@@ -46,8 +46,9 @@ struct Worst {
   }
 };
 
-/// A shared pool whose every block has an owner's stamp beside the pool and one inside the block.
-/// The stamp inside is not atomic: ThreadSanitizer objects if a block changes hands unordered.
+/// A shared pool in which every block has two stamps of its owner: one beside the pool, one inside
+/// the block. The stamp inside is not atomic, so ThreadSanitizer reports a block that changes hands
+/// unordered.
 template <class Pool>
 class Torture {
  public:
@@ -151,7 +152,8 @@ class Torture {
   std::atomic<std::size_t> nulls_{0}, double_handouts_{0}, refused_{0};
 };
 
-/// Every count above the cores is of interest: threads are preempted in the middle of a step.
+/// All counts above the number of cores are of interest: then threads are preempted in the middle
+/// of a step.
 std::vector<unsigned> thread_counts() {
   const unsigned cores = std::max(2u, std::thread::hardware_concurrency());
   std::vector<unsigned> counts = {1, 2};

@@ -119,7 +119,7 @@ TEST(BitmapPoolView, SaysWhyThereIsNoPool) {
   EXPECT_EQ(attach(buffer.memory, 8), BitmapPoolError::kTooSmall);
   EXPECT_EQ(attach(static_cast<char*>(buffer.memory) + 8, buffer.bytes),
             BitmapPoolError::kMisaligned);
-  // The description is the first line: version at 4, word size at 8, capacity at 24.
+  // The description is the first cache line: version at 4, word size at 8, capacity at 24.
   auto* const bytes = static_cast<unsigned char*>(buffer.memory);
   const auto spoilt = [&](std::size_t at) {
     bytes[at] ^= 0x10;

@@ -121,7 +121,7 @@ void agree_with_a_model(std::uint64_t seed) {
   auto queue = std::make_unique<MessageQueue<std::string, kCapacity, kProducers>>();
   std::deque<std::string> model;
   for (int step = 0; step < 20'000; ++step) {
-    // Runs of one kind of operation, so that it is full and empty now and then.
+    // Mostly runs of one kind of operation, so that the queue is full and empty now and then.
     if ((step / 300 + static_cast<int>(random() % 3)) % 2 == 0) {
       std::string message(random() % 40, static_cast<char>('a' + random() % 26));
       ASSERT_EQ(queue->try_push(message), model.size() < kCapacity);
@@ -147,15 +147,15 @@ TYPED_TEST(MessageQueueTest, AgreesWithAModelUnderRandomOperations) {
   agree_with_a_model<200, TypeParam::value>(seed + 3);
 }
 
-/// Not atomic: ThreadSanitizer objects if a message is seen before it is whole, or if its block
-/// changes hands unordered.
+/// Not atomic: ThreadSanitizer reports a message that is seen before it is complete, or a block
+/// that changes hands unordered.
 struct Stamped {
   unsigned producer;
   unsigned number;
   unsigned sum;
 };
 
-/// Each producer sends its numbers in order; whatever arrives from it arrives in that order, once.
+/// Each producer sends its numbers in order. They arrive in that order, each at most once.
 template <std::size_t kCapacity, Producers kProducers>
 void pass_in_order(unsigned producers, unsigned messages) {
   auto queue = std::make_unique<MessageQueue<Stamped, kCapacity, kProducers>>();

@@ -89,7 +89,7 @@ TEST_F(ObjectPoolDeathTest, DiesOfBadPointersInDestructorsWhileItIsCleared) {
   }
   liar->claims = nullptr;
   liars.clear();
-  // When it is over, an object that is already free is one again.
+  // Once clear() is over, an object that is already free is reported as such again.
   EXPECT_DEATH(
       {
         liar = liars.create(&liars, nullptr);

@@ -21,7 +21,7 @@
 namespace strata {
 namespace {
 
-/// Counts its lives and has no default constructor.
+/// Counts its live objects, and has no default constructor.
 struct Counted {
   static inline int alive = 0;
   explicit Counted(int v) : value(v) { ++alive; }
@@ -240,7 +240,7 @@ TYPED_TEST(ObjectPoolTest, HoldsTypesOfEveryShape) {
   EXPECT_EQ(root.a + diamond->b + diamond->c, 6);
 }
 
-/// Its address is not to be had by the operator.
+/// operator& does not give its address.
 struct Private {
   int value;
   void operator&() const = delete;
@@ -385,7 +385,7 @@ TYPED_TEST(ObjectPoolTest, ReservesSlotsAheadAndReportsRefusal) {
   EXPECT_NE(pool.create(), nullptr);
 }
 
-/// Creates another object of its pool while it is destroyed, so that the pool grows meanwhile.
+/// Creates another object of its pool during its destruction, so that the pool grows meanwhile.
 template <typename Tag>
 struct Successor {
   Pool<Tag, Successor>* pool;
@@ -405,7 +405,7 @@ TYPED_TEST(ObjectPoolTest, LetsADestructorUseThePool) {
   pool.check_invariants();
 }
 
-/// Owns another object of its pool, and destroys it when it is destroyed itself.
+/// Owns another object of its pool, and destroys it in its own destructor.
 struct Owner {
   static inline int alive = 0;
   explicit Owner(ObjectPool<Owner>* p, Owner* o = nullptr) : pool(p), owned(o) { ++alive; }
@@ -418,7 +418,7 @@ struct Owner {
   Owner* owned;
 };
 
-/// Chains of three in every order of their slots.
+/// Makes chains of three in every order of their slots.
 void fill_with_owners(ObjectPool<Owner>& pool) {
   int order[] = {0, 1, 2};
   do {
@@ -444,7 +444,8 @@ TEST(ObjectPoolOfOwners, ClearsEachObjectOnceInEveryChunk) {
   ObjectPool<Owner> pool(Exhaustion::kGrow, Leftovers::kDestroy);
   std::vector<Owner*> owners;
   for (int i = 0; i < 1000; ++i) owners.push_back(pool.create(&pool));
-  // The owners in the later half: what they own goes first, in other chunks, too.
+  // The owners are in the later half: the objects that they own are destroyed first, some in other
+  // chunks.
   for (std::size_t i = 0; i < 500; ++i) owners[999 - i]->owned = owners[i];
   pool.clear();
   EXPECT_EQ(Owner::alive, 0);
@@ -474,7 +475,7 @@ TEST(ObjectPoolOfOwners, EndsWhatItHeldBeforeItIsAssignedAnything) {
   pool.check_invariants();
 }
 
-/// Owns two others of its pool, of which one clears the pool as it is destroyed.
+/// Owns two other objects of its pool, one of which clears the pool in its destructor.
 struct Parent {
   static inline int alive = 0;
   explicit Parent(ObjectPool<Parent>& p, bool c = false) : pool(p), clears(c) { ++alive; }
@@ -499,7 +500,7 @@ TEST(ObjectPoolOfOwners, DestroysNoObjectAgainThatADestructorCleared) {
   pool.check_invariants();
 }
 
-/// Calls something of its pool as it is destroyed.
+/// Calls a function of its pool in its destructor.
 struct Caller {
   static inline int alive = 0;
   using Call = void (*)(ObjectPool<Caller>&);

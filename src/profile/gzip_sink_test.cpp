@@ -18,7 +18,7 @@ std::uint32_t number_at(const std::string& text, std::size_t at, int bytes) {
   return value;
 }
 
-/// What the stored blocks hold; the sum at the end is returned beside it.
+/// The contents of the stored blocks; `crc` gets the checksum at the end.
 std::string unpack(const std::string& file, std::uint32_t& crc) {
   EXPECT_EQ(file.substr(0, 4), std::string("\x1f\x8b\x08\0", 4));
   std::string content;
@@ -52,7 +52,7 @@ TEST(GzipSink, KeepsContentOfAnyLength) {
     for (std::size_t i = 0; i < length; ++i) content += static_cast<char>(i * 7);
     StringSink out;
     GzipSink gzip(out);
-    // In pieces of all sizes.
+    // Writes in pieces of all sizes.
     for (std::size_t at = 0, piece = 1; at < length; at += piece, piece = piece * 3 % 5003 + 1)
       gzip.write(std::string_view(content).substr(at, piece));
     gzip.finish();

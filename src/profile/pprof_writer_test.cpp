@@ -24,7 +24,7 @@ std::uint64_t take_number(std::string_view& rest) {
   }
 }
 
-/// A message's fields by number, those that are numbers and those that are bytes.
+/// The fields of a message by number: those that are numbers, and those that are bytes.
 struct Message {
   explicit Message(std::string_view rest) {
     while (!rest.empty()) {
@@ -81,7 +81,7 @@ TEST_F(PprofWriterTest, HasThePlacesOfTheRateThatIsAskedForAlone) {
 }
 
 TEST_F(PprofWriterTest, TellsOfEachPlaceInWhichFileItLies) {
-  // The first byte and the last of the first file, and what lies around it; where no file is.
+  // Addresses at the first and last byte of the first file, around it, and where no file is mapped.
   os::LineReader maps(os::path_of_maps());
   os::CodeMapping code{};
   for (std::string_view line; maps.next(line) && !os::parse_code_mapping(line, code);) {

@@ -9,7 +9,8 @@
 namespace strata {
 namespace {
 
-// Fixed seeds: the bounds below are five standard deviations or more, and hold for these for ever.
+// Fixed seeds: the bounds below are at least five standard deviations, and hold for these seeds for
+// ever.
 constexpr std::uint64_t kSeed = 42;
 
 TEST(Sampling, IntervalsAreExponentialWithTheRateAsTheirMean) {

@@ -60,7 +60,7 @@ TEST_F(SiteTableTest, WhatIsFreedIsTakenOffWhatIsLive) {
   EXPECT_EQ(now.allocated_bytes, 199u);
   EXPECT_EQ(now.live_objects, 1u);
   EXPECT_EQ(now.live_bytes, 99u);
-  // At another rate the same holds to the last bit: the weight is the same both times.
+  // At another rate the sums also balance to the last bit, since the weight is the same both times.
   Site& sampled = table->site(intern({5}, 512 << 10));
   for (std::size_t bytes = 0; bytes < 3000; ++bytes) sampled.add(bytes + 1, bytes);
   EXPECT_GT(sampled.sums().live_objects, 3000u);

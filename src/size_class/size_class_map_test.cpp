@@ -95,7 +95,7 @@ TEST(SizeClassMap, TheClassOfTheNextPowerOfTwoHoldsAndAlignsEveryObject) {
   }
 }
 
-// Spans start at multiples of 64 KiB: an object of 128 KiB is not aligned to its own size.
+// Spans start at multiples of 64 KiB, so an object of 128 KiB is not aligned to its own size.
 TEST(SizeClassMap, NoClassPromisesMoreAlignmentThanASpanHas) {
   for (std::size_t alignment = 2 * SizeClassMap::kMaxAlignment; alignment != 0; alignment *= 2) {
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, kMaxBytes, SIZE_MAX}) {
