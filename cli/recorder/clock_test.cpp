@@ -18,7 +18,7 @@ TEST(RecorderClock, KnowsCountsAtWhichATimeHasNotCome) {
       const std::uint64_t before = clock.count_before(ns, count);
       ASSERT_GE(before, count);
       ASSERT_LT(clock.ns_at(before), ns);
-      // It is no more than a few nanoseconds early: otherwise it would save nothing.
+      // The count is at most a few nanoseconds short of ns: otherwise it would save nothing.
       ASSERT_GE(clock.ns_at(before) + 5, ns - ahead / 1000);
     }
   }

@@ -22,10 +22,10 @@ TEST(ObjectMap, TellsWhichObjectLivedAtAnAddress) {
   map.clear();
 }
 
-/// In the first table.
+/// The bucket of an address in the first table.
 std::uint64_t place_of(std::uint64_t address) { return address * 0x9e3779b97f4a7c15u >> 32 & 1023; }
 
-/// The smallest addresses that lie in the same bucket.
+/// The smallest addresses that lie in one bucket.
 std::vector<std::uint64_t> addresses_of_one_bucket(std::size_t count) {
   std::vector<std::uint64_t> found;
   for (std::uint64_t address = 1; found.size() < count; ++address) {
@@ -81,7 +81,7 @@ TEST(ObjectMap, IsAMapWhileItGrowsAndShrinks) {
   ObjectMap map;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;
   for (std::uint64_t object = 0; object < 400'000; ++object) {
-    // Few addresses, so that they meet; more of them half the time, so that it grows.
+    // Few addresses, so that they collide; more of them half of the time, so that the table grows.
     const std::uint64_t address = 8 + 8 * (random() % (object < 200'000 ? 100'000 : 3'000));
     const auto at = expected.find(address);
     const std::uint64_t before = at == expected.end() ? ObjectMap::kNone : at->second;

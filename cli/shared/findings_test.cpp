@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-/// What `tell` wrote.
+/// The text that `tell` wrote.
 std::string written(const std::function<void(FindingsWriter&)>& tell) {
   std::FILE* file = std::tmpfile();
   {

@@ -31,7 +31,7 @@ double mean_of(Sizes sizes) {
 class SizesFile : public ::testing::Test {
  protected:
   std::string write(const std::string& text) {
-    // Tests of this fixture run at the same time, each in a process of its own.
+    // Tests of this fixture run at the same time, in separate processes.
     path_ = ::testing::TempDir() + "strata-sizes-" + std::to_string(getpid()) + ".csv";
     std::ofstream(path_) << text;
     return path_;

@@ -13,11 +13,11 @@
 
 namespace strata {
 
-/// Where user space ends at the latest, on x86-64 and on arm64 with 48-bit addresses.
+/// The end of user space on x86-64, and on arm64 with 48-bit addresses.
 inline constexpr std::uintptr_t kUserSpaceEnd = std::uintptr_t{1} << 48;
 
-/// The start of a stretch of addresses, aligned to a region, where nothing is mapped now. Tests
-/// cannot name an address: what a sanitizer leaves free is its own business.
+/// The start of a range of addresses, aligned to a region, where nothing is mapped now. A test
+/// cannot name an address itself: only a sanitizer knows what it leaves free.
 inline std::uintptr_t free_addresses(std::size_t bytes = std::size_t{1} << 30) {
   void* start = os::kernel_pages().map_aligned(bytes, kRegionBytes);
   EXPECT_NE(start, nullptr);
@@ -25,7 +25,7 @@ inline std::uintptr_t free_addresses(std::size_t bytes = std::size_t{1} << 30) {
   return reinterpret_cast<std::uintptr_t>(start);
 }
 
-/// The layers up to the spans over a test's page source. The page map lies outside of it, so that
+/// The layers up to the spans, over a test's page source. The page map is not from that source, so
 /// the source's counts are those of heap and bookkeeping alone.
 struct FakeAddressSpace {
   explicit FakeAddressSpace(os::PageSource& pages, HugePages huge_pages = HugePages::kNever)

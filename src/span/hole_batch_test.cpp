@@ -13,7 +13,7 @@
 namespace strata {
 namespace {
 
-/// Remembers how many ranges each call gave back.
+/// Remembers how many ranges each call returned.
 class CountingPages final : public os::FakePageSource {
  public:
   void decommit_each(os::PageRange* ranges, std::size_t count) noexcept override {
@@ -23,7 +23,7 @@ class CountingPages final : public os::FakePageSource {
   std::vector<std::size_t> calls_of;
 };
 
-/// Spans of 32 objects of 2 KiB, of which a test says which are free.
+/// Spans of 32 objects of 2 KiB; a test says which objects are free.
 struct HoleBatchTest : ::testing::Test {
   CountingPages pages;
   FakeAddressSpace space{pages};
@@ -52,7 +52,7 @@ struct HoleBatchTest : ::testing::Test {
   }
 };
 
-// Eight OS pages in turn are free and used: as many holes as a span can have.
+// OS pages are free and used by turns: as many holes as a span can have.
 constexpr std::uint64_t kEveryOther = 0x3333'3333;
 
 TEST_F(HoleBatchTest, HolesOfSeveralSpansGoBackByOneCall) {

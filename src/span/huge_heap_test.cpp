@@ -32,7 +32,7 @@ std::uint64_t read_word(const char* p) {
   return word;
 }
 
-/// Words that depend on their offset and on `tag`, so that they may move.
+/// Writes words that depend on their offset and on `tag`, so that the contents may move.
 void write_content(void* block, std::size_t bytes, std::uint64_t tag) {
   char* const start = static_cast<char*>(block);
   for (std::size_t i = 0; i + sizeof tag <= bytes; i += kStride) {
@@ -45,7 +45,7 @@ void write_content(void* block, std::size_t bytes, std::uint64_t tag) {
 bool has_content(const void* block, std::size_t bytes, std::uint64_t tag) {
   const char* const start = static_cast<const char*>(block);
   for (std::size_t i = 0; i + sizeof tag <= bytes; i += kStride) {
-    // The last word may lie over one of the others.
+    // The last word may overlap one of the others.
     if (read_word(start + i) != tag + i && i + 2 * sizeof tag <= bytes) return false;
   }
   return read_word(start + bytes - sizeof tag) == tag;
@@ -67,7 +67,7 @@ bool reads_zero(const void* block, std::size_t bytes) {
   return read_word(start + bytes - 8) == 0;
 }
 
-/// A heap of huge blocks over a page source of the test's.
+/// A heap of huge blocks over the test's page source.
 struct Fixture {
   FakePageSource pages;
   FakeAddressSpace space{pages};
@@ -88,7 +88,7 @@ struct HugeHeapTest : ::testing::Test, Fixture {
     }
     return block.address;
   }
-  /// Has so many bytes in a row kept, which serve what is allocated next from the front on.
+  /// Makes a kept range of so many bytes, whose front serves what is allocated next.
   char* keep(std::size_t bytes) {
     void* const p = allocate(bytes);
     heap.deallocate(p);
@@ -210,7 +210,7 @@ TEST_F(HugeHeapTest, ResizingMovesTheContentsAlong) {
   EXPECT_EQ(heap.statistics().live_bytes, kMiB);
 }
 
-/// Text that is written piece by piece. It may be an eighth longer than it has to.
+/// A text that is written piece by piece. Its block may be an eighth longer than requested.
 TEST_F(HugeHeapTest, ABlockThatGrowsInStepsSeldomAsksTheKernel) {
   const std::size_t step = os::page_bytes();
   std::size_t bytes = 2 * kMiB;
@@ -226,7 +226,7 @@ TEST_F(HugeHeapTest, ABlockThatGrowsInStepsSeldomAsksTheKernel) {
   }
   EXPECT_LE(pages.calls(FakePageSource::kRemap) - calls_before, 16u);
   EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
-  // What it shrinks by is free, and what it had not asked for.
+  // The block gives up what it shrinks by, and the headroom that it had not asked for.
   p = heap.reallocate(p, bytes - step);
   EXPECT_EQ(heap.usable_bytes(p), bytes - step);
   EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
@@ -245,7 +245,7 @@ TEST_F(HugeHeapTest, ABlockGrowsIntoWhatIsKeptBehindIt) {
   }
   EXPECT_EQ(pages.fallible_calls(), calls);
   EXPECT_TRUE(has_prefix(p, 2 * kMiB, 9));
-  // There is no more of it.
+  // The kept range behind the block is used up.
   void* const moved = heap.reallocate(p, 9 * kMiB);
   ASSERT_NE(moved, nullptr);
   EXPECT_EQ(pages.calls(FakePageSource::kRemap), 1u);
@@ -261,7 +261,7 @@ TEST_F(HugeHeapTest, WhatABlockShrinksByIsKept) {
   EXPECT_EQ(heap.statistics().live_bytes, 2 * kMiB);
   EXPECT_EQ(heap.kept_bytes(), 6 * kMiB);
   heap.check_invariants();
-  // It serves another block, and the rest of it this one.
+  // The kept range serves another block, and its rest this one.
   void* const other = allocate(3 * kMiB);
   EXPECT_EQ(other, static_cast<char*>(p) + 2 * kMiB);
   heap.deallocate(other);
@@ -271,7 +271,7 @@ TEST_F(HugeHeapTest, WhatABlockShrinksByIsKept) {
   EXPECT_TRUE(has_content(p, 2 * kMiB, 9));
 }
 
-/// Mappings that go back whole, as a program's own pages may.
+/// Mappings that go back only as a whole, as a program's own pages may.
 struct WholePages : FakePageSource {
   bool is_divisible() const noexcept override { return false; }
 };
@@ -300,7 +300,7 @@ TEST_F(HugeHeapTest, ABlockThatIsToGrowLiesWhereMostIsKept) {
   EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), nullptr);
   heap.deallocate(small);
   heap.deallocate(large);
-  // Unless the kernel has placed them side by side, so that they are one range.
+  // Unless the kernel placed the two side by side, so that they are one range.
   if (static_cast<char*>(small) + 3 * kMiB == large ||
       static_cast<char*>(large) + 6 * kMiB == small)
     return;
@@ -326,8 +326,8 @@ TEST_F(HugeHeapTest, BlocksThatGrowByTurnsLeaveEachOtherRoom) {
   EXPECT_EQ(heap.reallocate(third, 8 * kMiB), third);
   EXPECT_EQ(heap.kept_bytes(), 2 * kMiB);
   EXPECT_EQ(pages.fallible_calls(), calls);
-  // What the second one had lies behind the first one now, and a third of it, in whole OS pages, is
-  // left to that.
+  // What the second block had now lies behind the first one. A third of it, in whole OS pages, is
+  // left to the first.
   heap.deallocate(second);
   const std::size_t part = detail::round_down(8 * kMiB / 3, os::page_bytes());
   EXPECT_EQ(heap.allocate_to_grow(5 * kMiB), kept + 8 * kMiB + part);
@@ -341,7 +341,8 @@ TEST_F(HugeHeapTest, ABlockThatMayGrowGetsAllOfARangeRatherThanNone) {
   heap.deallocate(kept);
   EXPECT_EQ(heap.allocate_to_grow(3 * kMiB), kept);
   heap.deallocate(kept + 10 * kMiB);
-  // Of the 6 MiB behind the first one 4 would be left, and 5 are elsewhere.
+  // Of the 6 MiB behind the first block, 4 would remain for this one (a third is left to the
+  // first), and elsewhere only 5 are kept.
   EXPECT_EQ(heap.allocate_to_grow(11 * kMiB / 2), kept + 3 * kMiB);
 }
 
@@ -350,23 +351,23 @@ TEST_F(HugeHeapTest, WhatIsLeftToABlockIsFreeForOthersOnceThatHasMoved) {
   void* const first = heap.allocate_to_grow(3 * kMiB);
   void* const second = heap.allocate_to_grow(2 * kMiB);
   EXPECT_EQ(second, kept + 10 * kMiB);
-  // Longer than what is left to it.
+  // Longer than what is left to the block.
   EXPECT_NE(heap.reallocate(first, 20 * kMiB), first);
 }
 
 TEST_F(HugeHeapTest, WhatNoBlockGrowsIntoIsLeftToNone) {
   char* const kept = keep(24 * kMiB);
   void* const first = heap.allocate_to_grow(3 * kMiB);
-  // A block of another kind lies behind it now.
+  // Behind the first block now lies a block of another kind.
   EXPECT_EQ(allocate(3 * kMiB), kept + 3 * kMiB);
   EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), kept + 6 * kMiB);
-  // What was a block's own lies behind none.
+  // A range that was a block's own is left to no block.
   EXPECT_TRUE(heap.deallocate(kept + 6 * kMiB));
   EXPECT_EQ(heap.allocate_to_grow(2 * kMiB), kept + 6 * kMiB);
   EXPECT_TRUE(heap.deallocate(first));
 }
 
-/// As vectors grow: a block of twice the size, then the old one is freed.
+/// As vectors grow: allocates a block of twice the size, then frees the old one.
 TEST_F(HugeHeapTest, ForBlocksThatDoubleTheKernelIsSeldomAsked) {
   const auto grow = [&] {
     void* block = allocate(kMiB);
@@ -428,7 +429,7 @@ TEST_F(HugeHeapTest, WhatWasNotNeededDuringAnIntervalGoesBack) {
   EXPECT_EQ(bytes_of_blocks(), 0u);
 }
 
-/// Video frames, or buffers of a server: a few live at a time, each of another size.
+/// Like video frames, or a server's buffers: a few live at a time, each of another size.
 TEST_F(HugeHeapTest, WhereBlocksComeAndGoTheKernelIsSeldomAsked) {
   std::mt19937 random(1);
   std::vector<void*> blocks(20);
@@ -450,7 +451,7 @@ TEST_F(HugeHeapTest, WhereBlocksComeAndGoTheKernelIsSeldomAsked) {
 }
 
 TEST_F(HugeHeapTest, ForWhatTheProgramNeverHadBeforeAsMuchGoesBack) {
-  // Eight times as much: none of it is extended to be the next block.
+  // Each size is eight times the last: no kept range is extended to be the next block.
   for (const std::size_t bytes : {2 * kMiB, 16 * kMiB, 128 * kMiB}) {
     void* const block = allocate(bytes);
     EXPECT_EQ(heap.kept_bytes(), 0u);
@@ -497,7 +498,7 @@ TEST_F(HugeHeapTest, WhatWasHardlyTouchedIsUnmappedAndTheRestStays) {
   static_cast<char*>(bare)[0] = 1;
   heap.deallocate(used);
   heap.deallocate(bare);
-  // Unless the kernel has placed them side by side, so that they are one range.
+  // Unless the kernel placed the two side by side, so that they are one range.
   const bool are_apart =
       static_cast<char*>(used) + 4 * kMiB != bare && static_cast<char*>(bare) + 8 * kMiB != used;
   if (are_apart && os::is_hardly_touched(bare, 8 * kMiB)) {
@@ -536,7 +537,7 @@ TEST_F(HugeHeapTest, WhatIsClearedGoesBackWhereMuchOfItHoldsNoMemory) {
     heap.deallocate(p);
     heap.check_invariants();
   }
-  // Of a very long one nobody asks.
+  // For a very long block, nobody asks whether it was touched.
   pages.refuse_decommits(false);
   pages.say_touched(true);
   auto* const p = static_cast<char*>(allocate(2048 * kMiB));
@@ -592,7 +593,7 @@ TEST_F(HugeHeapTest, HoweverManyRangesAreStuckTheyAreUnmappedLater) {
   EXPECT_EQ(space.heap.limit().held_bytes(), space.metadata.mapped_bytes());
 }
 
-/// Cannot cut out some ranges, as a kernel at vm.max_map_count, which unmaps whole mappings only.
+/// Cannot cut out some ranges, like a kernel at vm.max_map_count, which unmaps only whole mappings.
 struct PartlyStuckPageSource : FakePageSource {
   bool unmap(void* address, std::size_t bytes) noexcept override {
     if (stuck.count(address) == 0) return FakePageSource::unmap(address, bytes);
@@ -608,7 +609,7 @@ TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
   HugeHeap heap{space.heap, space.metadata, pages};
   std::vector<void*> blocks;
   for (int i = 0; i < 12; ++i) blocks.push_back(heap.allocate(4 * kMiB, 16).address);
-  // Every other one is freed, so that none is kept with its neighbour.
+  // Frees every other block, so that none is kept together with its neighbour.
   std::size_t freed = 0;
   for (std::size_t i = 0; i < blocks.size(); i += 2, ++freed) {
     if (i < 4) pages.stuck.insert(blocks[i]);
@@ -617,12 +618,12 @@ TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
   EXPECT_EQ(heap.release_all(), freed * 4 * kMiB);
   EXPECT_EQ(heap.statistics().stuck_bytes, 2 * 4 * kMiB);
   heap.check_invariants();
-  // A part of one of them serves a request, the rest of it waits.
+  // A part of one stuck range serves a request; the rest stays stuck.
   EXPECT_EQ(heap.allocate(kMiB, 16).address, blocks[0]);
   EXPECT_EQ(heap.statistics().stuck_bytes, 7 * kMiB);
 }
 
-/// Has no addresses for what is aligned to more than a page, and notes what is held meanwhile.
+/// Has no addresses for an alignment of more than a page, and notes what is held meanwhile.
 struct NarrowPageSource : FakePageSource {
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
     note();

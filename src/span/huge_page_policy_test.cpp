@@ -9,7 +9,7 @@ constexpr std::size_t kLarge = 16;  // regions
 constexpr std::uint64_t kSlow = 5'000'000;
 constexpr std::uint64_t kQuick = 150'000;
 
-/// How many regions get small pages until one asks for huge ones.
+/// How many regions get small pages until one gets huge pages.
 std::size_t pause_of(HugePagePolicy& policy) {
   std::size_t regions = 0;
   while (!policy.choose(kLarge, false)) ++regions;

@@ -16,7 +16,7 @@ const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(ad
 
 alignas(64) ObjectStates::State g_states[kRegionBytes / SizeClassMap::kGrain];
 
-/// The number of the state of the object that begins so far from the start of its span.
+/// The index of the state of the object at this offset from the start of its span.
 std::size_t slot_of(std::size_t offset, unsigned size_class) {
   const ObjectStates::Place place = ObjectStates::place(g_states, at(kRegionBytes), size_class);
   return static_cast<std::size_t>(&ObjectStates::at(place, at(kRegionBytes + offset)) - g_states);

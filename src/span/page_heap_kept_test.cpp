@@ -100,7 +100,7 @@ TEST_F(PageHeapKept, AreMergedForSpansOfClassesToo) {
   EXPECT_EQ(heap.statistics().regions, 1u);
 }
 
-/// Another thread might have to wait until all of them are.
+/// A thread that merges all of them keeps others waiting.
 TEST_F(PageHeapKept, AreMergedBeforeThereAreTooMany) {
   std::vector<Span*> spans;
   for (int i = 0; i < 3000; ++i) spans.push_back(&allocate(16));

@@ -18,7 +18,7 @@ using os::FakePageSource;
 
 constexpr std::size_t kAll = ~std::size_t{0};
 
-/// Remembers which ranges were given back, in order.
+/// Remembers which ranges were returned, in order.
 class RecordingPageSource : public FakePageSource {
  public:
   bool decommit(void* address, std::size_t bytes) noexcept override {
@@ -241,7 +241,7 @@ TEST_F(PageHeapRelease, WhatAHugePageWouldBeSplitForCanStay) {
   EXPECT_EQ(heap.decommit(kAll, From::kNotWhole), 20u);
 }
 
-/// Forks when it is next to give pages back; the child uses the heap.
+/// Forks when pages are next returned; the child uses the heap.
 class ForkingPageSource : public FakePageSource {
  public:
   bool decommit(void* address, std::size_t bytes) noexcept override {

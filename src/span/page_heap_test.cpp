@@ -92,7 +92,7 @@ TEST_F(PageHeapTest, SplitsARegionIntoSinglePagesBeforeItTakesAnother) {
   EXPECT_EQ(regions(), 2u);
 }
 
-/// The kernel makes one mapping of two that touch, and waits for the page faults in the first one.
+/// The kernel joins two mappings that touch, and then waits for page faults in the first one.
 TEST_F(PageHeapTest, NoChunkTouchesAnother) {
   std::set<char*> regions;
   for (int i = 0; i < 40; ++i) regions.insert(allocate(kPagesPerRegion).start);
@@ -180,7 +180,7 @@ TEST_F(PageHeapTest, TakesIdlePagesOfTheTightestRunSoThatOtherRegionsStayWhole) 
 }
 
 TEST_F(PageHeapTest, FindsIdlePagesWhereManyRegionsHaveTighterRunsOfCleanOnes) {
-  // A free run of two pages each, of which one is idle.
+  // Free runs of two pages each, one of which is idle.
   for (int region = 0; region < 40; ++region) ASSERT_TRUE(heap.resize(allocate(31), 30));
   Span& idle = allocate(32);
   char* const start = idle.start;
@@ -223,7 +223,7 @@ TEST_F(PageHeapTest, ABlockThatGrowsAloneHasItsRegionToItself) {
   EXPECT_TRUE(heap.resize(*block, 32));
 }
 
-/// Threads that free look at it each time: it must not change with each block.
+/// Threads that free read it each time, so it must not change with each block.
 TEST_F(PageHeapTest, SaysAtMostHowMuchIsIdleUntilItIsAsked) {
   Span& small = allocate(2);
   Span& large = allocate(5);
@@ -246,7 +246,7 @@ TEST_F(PageHeapTest, SaysAtMostHowMuchIsIdleUntilItIsAsked) {
   EXPECT_EQ(heap.most_idle_bytes(), 0u);
 }
 
-/// Threads of a heap that grows ask for idle pages before each span.
+/// The threads of a growing heap ask for idle pages before each span.
 TEST_F(PageHeapTest, AsksForIdlePagesWithoutTheLockWhereThereAreNone) {
   allocate(1);
   std::atomic<bool> is_over{false};
@@ -353,7 +353,7 @@ TEST_F(PageHeapTest, WhatABlockGrowsByIsGrowthOfTheHeap) {
   EXPECT_EQ(heap.take_growth(), 0u) << "these pages were touched before";
 }
 
-/// Others wait for the heap meanwhile, and the kernel lets no other thread map.
+/// Meanwhile other threads wait for the heap, and the kernel lets no other thread map.
 TEST_F(PageHeapTest, AsksForHugePagesOnceForAllRegionsOfAChunk) {
   FakePageSource other_pages;
   FakeAddressSpace other(other_pages, HugePages::kAlways);
@@ -363,7 +363,7 @@ TEST_F(PageHeapTest, AsksForHugePagesOnceForAllRegionsOfAChunk) {
   EXPECT_EQ(other.heap.statistics().huge_regions, 8u);
 }
 
-/// The heap's limit may change its mind within a chunk.
+/// The heap may begin to ask for huge pages in the middle of a chunk.
 TEST_F(PageHeapTest, ARegionThatIsNotLikeItsChunkIsAdvisedByItself) {
   FakePageSource other_pages;
   FakeAddressSpace other(other_pages, HugePages::kAuto);
@@ -408,7 +408,7 @@ TEST_F(PageHeapTest, WhereEarlierRegionsAreHardlyTouchedNewOnesGetSmallPages) {
 TEST_F(PageHeapTest, AfterASlowHugePageSomeRegionsGetSmallOnes) {
   FakePageSource other_pages;
   FakeAddressSpace other(other_pages, HugePages::kAuto);
-  // Of the next regions that begin.
+  // Counts huge pages among the next regions.
   const auto count_huge = [&](std::size_t regions) {
     const std::size_t before = other.heap.statistics().huge_regions;
     for (; regions != 0; --regions) EXPECT_TRUE(other.heap.allocate(kPagesPerRegion)->is_zero);
@@ -430,7 +430,7 @@ TEST_F(PageHeapTest, AfterASlowHugePageSomeRegionsGetSmallOnes) {
 }
 
 TEST_F(PageHeapTest, WhoeverGetsPagesOfARegionBeforeItIsBackedMeasuresToo) {
-  // While the first one waits for the kernel, another thread comes.
+  // While the first thread waits for the kernel, another thread comes.
   struct BusyPages final : FakePageSource {
     std::uint64_t touch(void* address) noexcept override {
       if (auto other = std::exchange(meanwhile, nullptr)) other();
@@ -464,7 +464,7 @@ TEST_F(PageHeapTest, ARegionThatBeginsAnewIsTouchedOnceMoreWhereTheKernelMayUseH
   EXPECT_EQ(other_pages.calls(FakePageSource::kTouch), 2u);
   EXPECT_EQ(other_pages.calls(FakePageSource::kAdviseHuge), asked + 1);
   EXPECT_EQ(other.heap.idle_pages(), kPagesPerRegion - 1);
-  // And small ones stay while the pause lasts.
+  // Regions also keep small pages while the pause lasts.
   other.heap.decommit(1);
   other.heap.deallocate(*first);
   other.heap.decommit(~std::size_t{0});
@@ -495,7 +495,7 @@ TEST_F(PageHeapTest, TellsTheKernelNothingOfHugePagesWhenTheyAreLeftToTheSystem)
 }
 
 TEST_F(PageHeapTest, IsNullWhenNothingCanBeMappedAndWorksOnAfterwards) {
-  // Bookkeeping and regions are mapped at different calls; whichever is refused, nothing is lost.
+  // Bookkeeping and regions are mapped by different calls. Whichever is refused, nothing is lost.
   for (std::size_t n = 1; n <= 5; ++n) {
     FakePageSource refusing;
     FakeAddressSpace other(refusing);
@@ -554,7 +554,7 @@ TEST_F(PageHeapTest, StepsOverAddressesThatSomebodyElseUses) {
   os::kernel_pages().unmap(taken, kRegionBytes);
 }
 
-/// The regions of a chunk in the order in which they come into use.
+/// The regions of a chunk, in the order in which they come into use.
 std::vector<std::size_t> order_of_regions(std::uint64_t seed, std::size_t count) {
   FakePageSource pages;
   FakeAddressSpace space(pages);
@@ -575,7 +575,7 @@ TEST_F(PageHeapTest, RegionsComeIntoUseUpwardsWithoutASeed) {
 }
 
 TEST_F(PageHeapTest, ASeedDecidesInWhichOrderEachRegionOfAChunkComesIntoUse) {
-  // Each order takes an address space, of which an emulator's books take some 40 MB.
+  // Each order needs an address space, for which an emulator needs some 40 MB of bookkeeping.
   constexpr std::uint64_t kSeeds = os::kIsEmulated ? 8 : 64;
   std::set<std::vector<std::size_t>> orders;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -610,7 +610,7 @@ TEST_F(PageHeapTest, MapsNoMoreAtATimeThanItMay) {
   EXPECT_EQ(heap.statistics().reserved_bytes, 0u) << "a region at a time is the least";
 }
 
-/// Random operations against a model: the set of live runs and what was written into them.
+/// Random operations against a model: the set of live runs and their contents.
 class PageHeapRandomTest : public SeededTest {
  protected:
   struct Run {

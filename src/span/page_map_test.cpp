@@ -17,8 +17,8 @@ namespace {
 
 const void* pointer(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
-/// Addresses that no heap owns: the ends of what a pointer can say, both halves of the address
-/// space, powers of two and their neighbours.
+/// Addresses that no heap owns: the lowest and highest pointers, both halves of the address space,
+/// powers of two and their neighbours.
 std::vector<std::uintptr_t> strange_addresses(std::uintptr_t limit) {
   std::vector<std::uintptr_t> all = {0,
                                      1,

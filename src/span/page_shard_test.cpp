@@ -21,7 +21,7 @@ namespace {
 using os::FakePageSource;
 using Pages = PageHeap::Pages;
 
-/// Threads that share a page heap, or not.
+/// Threads that use a page heap, in one shard or in several.
 struct PageShardTest : ::testing::Test {
   static constexpr int kOften = 8;
 
@@ -42,7 +42,7 @@ struct PageShardTest : ::testing::Test {
   Region& region_of(const Span& span) { return *space.map.region_of(span.start); }
   bool keep(Span& span) { return heap.keep(region_of(span), span) == nullptr; }
   std::size_t regions() { return heap.statistics().regions; }
-  /// From here on they have a shard each.
+  /// Has the two threads meet until each has its own shard.
   void meet() {
     for (int i = 0; i < kOften; ++i) {
       heap.deallocate(allocate(1, first));
@@ -68,7 +68,7 @@ TEST_F(PageShardTest, ThreadsThatMeetHaveAShardAndRegionsEach) {
   }
 }
 
-/// It never asked for others, so its shard was never made.
+/// The thread never asked for other pages, so its shard was never made.
 TEST_F(PageShardTest, AThreadThatOnlyNeedsKeptPagesMovesToo) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(keep(allocate(5, first)));
   for (int i = 0; i < kOften; ++i) {
@@ -119,7 +119,7 @@ TEST(PageShard, WhoSumsUpSeesWholeShardsAsTheyCome) {
     std::atomic<bool> is_over{false};
     run_together(2, [&](int t) {
       if (t == 0) {
-        // relaxed: only the heap orders what the two threads do.
+        // relaxed: only the heap may order what the two threads do.
         while (!is_over.load(std::memory_order_relaxed))
           ASSERT_LE(heap.idle_pages(), kShards * kPagesPerRegion);
         return;
@@ -264,7 +264,7 @@ TEST_F(PageShardTest, AFirstRegionForEachThreadMakesNoLargeHeap) {
   EXPECT_TRUE(heap.is_small());
 }
 
-/// More shards than two, of which the first has idle pages.
+/// More than two shards; the first has idle pages.
 struct BusyShardTest : PageShardTest {
   PageShard* busy = nullptr;
 
@@ -279,10 +279,10 @@ struct BusyShardTest : PageShardTest {
     ASSERT_NE(second.shard(), busy->index());
   }
 
-  /// What `ask()` gets in another thread while one is at the first shard.
+  /// The result of `ask()` in another thread while the first shard is locked.
   template <typename Ask>
   Span* while_busy(Ask ask) {
-    // One that waited would have the span, too, but only after the lock was given back.
+    // A thread that waited would get the span, too, but only after the lock was released.
     std::promise<Span*> asked;
     std::future<Span*> answer = asked.get_future();
     busy->lock().lock();
@@ -299,11 +299,11 @@ TEST_F(BusyShardTest, InASmallHeapItIsPassedBy) {
   Span* const span = while_busy([this] { return &allocate(1, second, Pages::kIdle); });
   EXPECT_EQ(region_of(*span).shard, second.shard());
   EXPECT_EQ(regions(), 2u);
-  // Clean pages of that region serve as well, and no other region is begun.
+  // Clean pages of that region serve as well, and the heap begins no other region.
   Span* const next = while_busy([this] { return &allocate(1, second, Pages::kIdle); });
   EXPECT_EQ(&region_of(*next), &region_of(*span));
   EXPECT_EQ(regions(), 2u);
-  // Who need not wait uses what is idle.
+  // A thread that need not wait uses the idle pages.
   EXPECT_EQ(region_of(allocate(1, second, Pages::kIdle)).shard, busy->index());
 }
 
@@ -336,7 +336,7 @@ TEST_F(BusyShardTest, InASmallHeapABlockThatGrowsPassesItBy) {
   EXPECT_TRUE(heap.resize(*span, 8));
 }
 
-/// Two of several threads in a large heap, of which the second has some idle pages between others.
+/// Two of several threads in a large heap; the second one has some idle pages between used ones.
 struct LargeHeapTest : PageShardTest {
   static constexpr int kMany = 1000;
   std::vector<Span*> gaps;
@@ -358,8 +358,8 @@ struct LargeHeapTest : PageShardTest {
       gaps.pop_back();
     }
   }
-  /// How often the first thread gets a page of the other's before it gets one of its own, which it
-  /// keeps; kMany at the most.
+  /// How often the first thread gets one of the other's pages before it gets one of its own, which
+  /// it keeps; at most kMany.
   int visits_before_a_page_of_its_own() {
     for (int visits = 0; visits < kMany; ++visits) {
       Span& span = allocate(1, first, Pages::kIdle);
@@ -441,7 +441,7 @@ TEST_F(PageShardTest, WhatIsDecommittedComesFromEveryShard) {
   EXPECT_EQ(heap.decommit_unneeded(), 20u);
 }
 
-/// Two shards, whose locks a test can hold.
+/// Two shards whose locks a test can hold.
 struct TwoShards : ::testing::Test {
   FakePageSource pages;
   FakeAddressSpace space{pages};
@@ -462,17 +462,17 @@ struct TwoShards : ::testing::Test {
     source.discard();
   }
 
-  /// A span of a shard for the shard's own use.
+  /// A span of the shard, for its own use.
   static Span* give(PageShard& shard, unsigned page_count) {
     Span* const span = shard.allocate({page_count}, shard, PageShard::Growth::kAny, nullptr).span;
     EXPECT_NE(span, nullptr);
     return span;
   }
-  /// What `mine` gets of another.
+  /// What `mine` gets from another shard.
   PageShard::Taken ask_for(PageShard& shard, unsigned page_count) {
     return shard.allocate({page_count}, mine, PageShard::Growth::kNone, nullptr);
   }
-  /// What it gets while another thread is at `mine`.
+  /// The same while another thread holds the lock of `mine`.
   PageShard::Taken ask_while_busy(unsigned page_count) {
     PageShard::Taken taken;
     LockGuard guard(mine.lock());
@@ -492,7 +492,7 @@ TEST_F(TwoShards, AFreeRegionGoesToWhoNeedsIt) {
   EXPECT_EQ(mine.used_pages(), 0u);
 }
 
-/// Two threads that each look into the other's shard would wait for each other.
+/// Two threads that each wait for the other's shard would wait for ever.
 TEST_F(TwoShards, ARegionStaysWhereTheOtherShardIsBusy) {
   Span* const freed = give(theirs, 3);
   Region& region = *space.map.region_of(freed->start);

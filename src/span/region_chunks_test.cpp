@@ -15,7 +15,7 @@ constexpr std::uintptr_t kFirst = std::uintptr_t{1} << 40;
 constexpr std::uintptr_t kLimit = std::uintptr_t{1} << 44;
 constexpr std::size_t kStep = RegionChunks::kMost * kRegionBytes;
 
-/// Answers as it is told, remembers what it was asked, and maps nothing.
+/// Gives the answers that it is told to give, remembers the calls, and maps nothing.
 struct ScriptedPages final : os::PageSource {
   struct Call {
     std::uintptr_t address;  // 0: anywhere
@@ -50,7 +50,7 @@ struct RegionChunksTest : ::testing::Test {
   RegionChunks chunks;
 
   void SetUp() override { chunks.begin_at(kFirst); }
-  /// The address of the chunk, 0 if there is none.
+  /// The address of the chunk; 0 if there is none.
   std::uintptr_t map(std::size_t wanted, std::size_t got) {
     pages.calls.clear();
     const RegionChunks::Chunk chunk = chunks.map(pages, wanted, kLimit);
@@ -65,7 +65,7 @@ TEST_F(RegionChunksTest, FollowEachOtherUpwardsWithAGap) {
   EXPECT_EQ(map(1, 1), kFirst + 13 * kRegionBytes);
 }
 
-/// Where addresses are few all chunks are that short, and half of the page map would be gaps.
+/// Where addresses are scarce, all chunks are that short, and half of the page map would be gaps.
 TEST_F(RegionChunksTest, LeaveNoGapBehindOneRegion) {
   EXPECT_EQ(map(1, 1), kFirst);
   EXPECT_EQ(map(1, 1), kFirst + kRegionBytes);

@@ -140,7 +140,7 @@ TEST_F(SpanSourceTest, AnObjectIsFreshOnceAndOnlyInPagesThatNobodyUsed) {
     EXPECT_FALSE(take_fresh(*span, object)) << i;
   }
   space.spans.destroy(*span);
-  // The same pages again: the page heap prefers what holds memory.
+  // The same pages again, since the page heap prefers pages that hold memory.
   span = space.spans.create(c);
   EXPECT_FALSE(take_fresh(*span, span->start));
   space.spans.destroy(*span);

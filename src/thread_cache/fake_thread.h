@@ -11,7 +11,7 @@
 
 namespace strata {
 
-/// Everything below a thread cache, over the test's page source.
+/// All layers below a thread cache, over the test's page source.
 struct FakeProcess {
   os::FakePageSource pages;
   FakeAddressSpace space{pages};

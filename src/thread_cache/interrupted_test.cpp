@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kCacheBudget = std::size_t{32} << 20;
 constexpr unsigned kClass = 4;
 
-/// Page source that calls a function in the middle of a refill, as a signal handler may be.
+/// A page source that calls a function in the middle of a refill, as a signal handler may be
+/// called.
 struct InterruptedPages : os::FakePageSource {
   void (*handler)() = nullptr;
   int interruptions = 0;
@@ -37,7 +38,7 @@ struct InterruptedPages : os::FakePageSource {
   }
 };
 
-/// What malloc and free of the thread find at once.
+/// What the thread's malloc and free find on their hot paths.
 ThreadState g_thread{};
 void* pop_at_once() { return g_thread.for_malloc().pop(kClass); }
 bool push_at_once(void* object) { return g_thread.free_bins->push(kClass, object); }
@@ -80,8 +81,8 @@ TEST_F(InterruptedTest, ABinThatIsBeingFilledLooksEmptyAndFull) {
 
 #ifdef STRATA_HAS_STEPS
 
-// One step of the processor is between two calls of the handler, which uses the bins at one step of
-// many. What it has popped and could not push again it keeps.
+// The handler uses the bins at one of so many instructions: the processor takes a step between two
+// calls of it. It keeps the objects that it popped and could not push again.
 constexpr int kEvery = 11;
 int g_steps_left = 0;
 std::vector<void*> g_kept;
@@ -105,7 +106,7 @@ TEST_F(InterruptedTest, NothingIsFreedTwiceAtWhicheverInstructionItIs) {
     objects.clear();
     g_steps_left = first;
     run_in_steps(on_step, [&] { cache.flush_all(); });
-    // What the handler has kept is its own: nobody else gets it.
+    // The objects that the handler kept belong to it: nobody else gets them.
     for (void* object : g_kept) ASSERT_TRUE(objects.insert(object).second) << "popped twice";
     for (int i = 0; i < 100; ++i)
       ASSERT_TRUE(objects.insert(allocate_from(cache, kClass)).second) << "handed out twice";

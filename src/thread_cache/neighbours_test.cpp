@@ -18,7 +18,7 @@
 namespace strata {
 namespace {
 
-/// Two threads fill and empty batches side by side.
+/// Two threads that fill and empty batches at the same time.
 struct NeighboursTest : ::testing::Test, FakeProcess {
   std::unique_ptr<ThreadCache> caches[2] = {make_cache(), make_cache()};
 
@@ -56,7 +56,7 @@ struct NeighboursTest : ::testing::Test, FakeProcess {
       }
     }
   }
-  /// How many objects of the last batches lie next to one of the other thread's.
+  /// How many objects of the latest batches lie next to one of the other thread's.
   std::size_t neighbours() const {
     std::size_t changes = 0;
     for (auto at = std::next(thread_of.begin()); at != thread_of.end(); ++at)
@@ -76,7 +76,7 @@ struct NeighboursTest : ::testing::Test, FakeProcess {
   std::map<void*, int> thread_of;  // the objects of the last batches
 };
 
-/// But for a few, objects of two threads are neighbours only where a page of one ends.
+/// With few exceptions, objects of two threads are neighbours only at the end of a page.
 TEST_F(NeighboursTest, BatchesOfTwoThreadsComeToLieApart) {
   for (const std::size_t bytes : {16u, 64u, 256u, 1024u, 2048u, 4096u, 8192u}) {
     for (const std::size_t count : {1000u, 5000u}) {
@@ -94,7 +94,8 @@ TEST_F(NeighboursTest, BatchesOfTwoThreadsComeToLieApart) {
   }
 }
 
-/// What a thread had of a class when the class moved is freed last, and allocated first.
+/// The objects that a thread had of a class when the class moved are freed last, and allocated
+/// first.
 TEST_F(NeighboursTest, InNoOrderOfFreesAPageStaysShared) {
   fill_and_empty(4096, 100, 10, Order::kLastInFirstOut);
   EXPECT_EQ(shared_pages(), 0u) << "last in, first out";
@@ -133,7 +134,7 @@ TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
   for (auto& cache : caches) EXPECT_GE(cache->count_objects(size_class), 300u);
 }
 
-/// Two threads, of which the second has moved to a shard of its own with a class that settles.
+/// Two threads. The second has moved to a shard of its own, with a class that settles.
 struct SettlingTest : ::testing::Test {
   static constexpr std::size_t kBeforeMoving = 1024;
   BusyPages pages;
@@ -173,9 +174,9 @@ struct SettlingTest : ::testing::Test {
     before.pop_back();
     return object;
   }
-  /// The second thread frees so many of those while another is at their list.
+  /// The second thread frees so many of its earlier objects while their list is locked.
   std::vector<void*> free_while_busy(std::size_t count) {
-    // A hole, which the list decommits under its lock.
+    // Makes a hole, which the list decommits under its lock.
     constexpr std::size_t kInHole = 2 * 4096 / 64;
     central.release_to_spans(c, before.data(), kInHole);
     before.erase(before.begin(), before.begin() + kInHole);
@@ -227,7 +228,7 @@ TEST_F(SettlingTest, WhatWaitsGoesHomeWhenTheClassHasSettled) {
 
 TEST_F(SettlingTest, OthersMayTakeSomeOfWhatWaits) {
   if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
-  // As many as there is room for.
+  // As many as fit.
   std::vector<void*> freed = free_while_busy(127);
   take_over_some();
   const std::vector<void*> more = free_while_busy(1);

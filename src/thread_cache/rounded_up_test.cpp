@@ -1,5 +1,5 @@
-// A class's first objects, which may be larger ones: as long as nobody knows whether the process
-// will need more than a few of them.
+// The first objects of a class may be of a larger class, as long as nobody knows whether the
+// process will need more than a few.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct RoundedUpTest : ::testing::Test, FakeProcess {
   RoundedUpTest() { central->round_up_first_objects(); }
 
   std::size_t bytes_at(const void* object) { return space.map.span_of(object)->object_bytes; }
-  /// Bytes of the next objects that malloc gets for `bytes`, which all stay in use.
+  /// The sizes of the next objects that malloc gets for `bytes`; all stay in use.
   std::vector<std::size_t> next(ThreadCache& cache, std::size_t bytes, std::size_t count) {
     std::vector<std::size_t> sizes;
     for (std::size_t i = 0; i < count; ++i) {
@@ -29,7 +29,7 @@ struct RoundedUpTest : ::testing::Test, FakeProcess {
     }
     return sizes;
   }
-  /// Frees them, as free does it: by the class of their pages.
+  /// Frees them as free does: by the class of their pages.
   void free_all(ThreadCache& cache) {
     for (void* const object : in_use)
       deallocate_into(cache, static_cast<unsigned>(space.map.class_of(object)), object);

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstdint>
 
-// Sanitizers hold signals back, and have locks of their own where one would come.
+// Sanitizers delay signals, and take locks of their own where a signal would come.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define STRATA_HAS_STEPS
 
@@ -13,7 +13,8 @@ namespace strata {
 
 inline void (*g_on_step)() = nullptr;
 
-/// Each instruction of `work` is followed by a signal (the trap flag), whose handler is `on_step`.
+/// After each instruction of `work` comes a signal (by the trap flag), whose handler calls
+/// `on_step`.
 template <typename Work>
 void run_in_steps(void (*on_step)(), Work work) {
   g_on_step = on_step;

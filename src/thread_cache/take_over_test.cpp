@@ -1,4 +1,4 @@
-// Taking over what another thread's cache holds, while that thread goes on.
+// Taking over the objects in another thread's cache while that thread runs on.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct World : FakeProcess {
   std::size_t take_over(ThreadCache::Owners which, std::size_t slots = 2048) {
     return cache.take_over(which, room.data(), slots, os::barrier_in_all_threads);
   }
-  /// A cache that holds so many objects of the class, all of them handed out before.
+  /// Fills the cache with so many objects of the class, all of which were handed out before.
   void hold(unsigned size_class, std::size_t count) {
     std::vector<void*> objects;
     while (cache.count_objects(size_class) != 0 || objects.size() < count)
@@ -118,7 +118,7 @@ class SteppedCache : public ThreadCache {
  public:
   using ThreadCache::ThreadCache;
 
-  /// One step of the hot path; where a pop finds nothing the owner is blocked in its slow path.
+  /// A step of the owner's hot path. If a pop finds nothing, the owner is blocked in its slow path.
   enum class State { kReady, kPopping, kPushing, kBlocked };
 
   void step(unsigned c, std::size_t choice) {
@@ -153,8 +153,8 @@ class SteppedCache : public ThreadCache {
   std::set<void*> owned;  // by the program
 };
 
-/// The owner goes on, a few steps at a time, wherever the thief waits for a barrier, and is stopped
-/// in the middle of a push or a pop as often as not. Afterwards every object is in one place.
+/// Whenever the thief waits for a barrier, the owner runs on for a few steps. It is stopped in the
+/// middle of a push or a pop about half of the time. Afterwards every object is in one place.
 class TakeOverSteps : public SeededTest, public FakeProcess {
  public:
   static constexpr unsigned kClass = 9;
@@ -173,7 +173,7 @@ class TakeOverSteps : public SeededTest, public FakeProcess {
     ASSERT_TRUE(cache.owned.insert(object).second) << "handed out what the program has";
     cache.state = State::kReady;
   }
-  /// The program gets some objects and frees some: a bin of some, but not many.
+  /// The program allocates some objects and frees some, so that the bin holds some, but not many.
   void fill() {
     while (cache.owned.size() < 20) {
       void* object = nullptr;
@@ -212,7 +212,7 @@ TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
                              [] { return g_playing->play(); });
     finish_step();
     check();
-    // What others allocate is not what the program has.
+    // Others must not get an object that the program has.
     void* other = nullptr;
     ASSERT_EQ(central->claim(kClass, &other + 1, 1), 1u);
     ASSERT_EQ(cache.owned.count(other), 0u) << "somebody else got what the program has";
@@ -256,8 +256,8 @@ TEST_F(TakeOverSteps, WhereABarrierIsRefusedAllGoesBack) {
   EXPECT_EQ(used_pages(), 0u) << "an object was lost";
 }
 
-/// Owners use their caches as fast as they can while a thief takes everything over and over. Each
-/// object carries its owner's mark; a second owner, or a lost object, shows.
+/// Owners use their caches as fast as they can while a thief takes over everything, again and
+/// again. Each object carries its owner's mark, so a second owner, or a lost object, shows.
 TEST(TakeOverThreads, NoObjectIsLostOrHandedOutTwice) {
   if (!os::barrier_in_all_threads()) GTEST_SKIP() << "this kernel has no such barrier";
   FakeProcess process;
@@ -291,7 +291,8 @@ TEST(TakeOverThreads, NoObjectIsLostOrHandedOutTwice) {
       gate.arrive_and_wait();
       // On a busy machine the thread that takes over may have to wait for its turn.
       for (int step = 0; step < kSteps || (moved == 0 && step < 1000 * kSteps); ++step) {
-        // Now more, now less: the bins run full and dry, and mostly neither.
+        // Now the live objects grow, now they shrink: bins overflow and run dry, and mostly do
+        // neither.
         const bool grows = random() % 16 < (step / 512 % 2 == 0 ? 9u : 7u);
         if (grows || live.empty()) {
           const unsigned c = 1 + random() % 3;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 struct Fixture : FakeProcess {
-  /// All objects of the class that are out of their spans are in the transfer cache or `elsewhere`.
+  /// All objects of the class outside their spans are in the transfer cache or `elsewhere`.
   bool nothing_is_lost(unsigned size_class, std::size_t elsewhere) {
     const Central::ClassStatistics now = central->statistics(size_class);
     return now.spans.claimed_objects == now.in_transfer + elsewhere;
@@ -32,8 +32,8 @@ struct Fixture : FakeProcess {
 
 struct ThreadCacheTest : ::testing::Test, Fixture {};
 
-/// Two threads got neighbours from a third one, frees and allocates each: the line of those
-/// neighbours must not go on travelling between them.
+/// Two threads get neighbouring objects from a third thread; each frees and allocates. The
+/// neighbours' cache line must not go on moving between the two.
 TEST_F(ThreadCacheTest, TheFirstObjectOfAnotherThreadIsUsedAfterLinesOfItsOwn) {
   const auto giver = make_cache();
   for (unsigned size_class = 1; SizeClassMap::bytes_of(size_class) < 128; ++size_class) {
@@ -59,8 +59,8 @@ TEST_F(ThreadCacheTest, TheFirstObjectOfAnotherThreadIsUsedAfterLinesOfItsOwn) {
   }
 }
 
-/// Many threads over a small heap have small shares. A bin that gave way each time, because the
-/// thread is above a share that moves, would go to Central with nearly every object.
+/// Many threads over a small heap have small shares. If a bin gave way each time, because the
+/// thread is above a share that changes, nearly every object would go to Central.
 TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {
   constexpr std::size_t kThreads = 512;
   constexpr int kRounds = 12;
@@ -278,8 +278,8 @@ TEST_F(ThreadCacheTest, HoldsNoMoreThanTheBudgetHoweverMuchIsFreed) {
   cache.flush_all();
 }
 
-/// A share that the first bins to come had taken whole would send every object of the others the
-/// slow way.
+/// If the first bins took the whole share, every object of the other classes would take the slow
+/// path.
 TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
   CacheBudget small(space.heap, 64 * 1024);
   small.add_thread();
@@ -300,8 +300,8 @@ TEST_F(ThreadCacheTest, BinsOfLargeObjectsLeaveShareForThoseOfSmallOnes) {
   cache.flush_all();
 }
 
-/// Where a few classes have taken the share, each malloc and free of another one would take the
-/// slow way for ever: a class that comes later takes room from the largest bin.
+/// If a few classes have used up the share, each malloc and free of another class would take the
+/// slow path for ever. So a class that comes later takes room from the largest bin.
 TEST_F(ThreadCacheTest, AClassThatComesWhenTheShareIsUsedUpHasABin) {
   CacheBudget small(space.heap, 96 * 1024);
   small.add_thread();
@@ -334,7 +334,7 @@ TEST_F(ThreadCacheTest, AClassThatComesWhenTheShareIsUsedUpHasABin) {
   cache.flush_all();
 }
 
-/// Allocates a batch of the class and frees it, so many times.
+/// Allocates and frees a batch of the class, again and again.
 struct BatchedCacheTest : ThreadCacheTest {
   CacheBudget share{space.heap, 1 * kMiB};
   std::unique_ptr<ThreadCache> cache = [this] {
@@ -367,7 +367,7 @@ TEST_F(BatchedCacheTest, ABinGrowsFurtherWhileBatchesDoNotFit) {
   cache->flush_all();
 }
 
-/// A batch of less than twice the bin has it run dry twice and over twice, by turns.
+/// With a batch of less than twice the bin, the bin runs dry twice and overflows twice, by turns.
 TEST_F(BatchedCacheTest, ABinGrowsUntilABatchThatIsALittleLargerFits) {
   const unsigned c = SizeClassMap::class_of(4096);
   churn(c, 100, 2);
@@ -408,8 +408,8 @@ TEST_F(RandomLoadTest, ABinDoesNotGrowFurther) {
   cache->flush_all();
 }
 
-/// A bin of one object does the same again in two of three cases, a bin of three in three of five:
-/// in the long run it may double.
+/// A bin of one object does the same again in two of three cases, a bin of three objects in three
+/// of five: in the long run it may double.
 TEST_F(RandomLoadTest, ABinOfAFewObjectsDoesNotGrowFurther) {
   use_threads(64);
   for (const std::size_t bytes : {8192u, 4096u, 2048u}) {
@@ -419,7 +419,7 @@ TEST_F(RandomLoadTest, ABinOfAFewObjectsDoesNotGrowFurther) {
   cache->flush_all();
 }
 
-/// Where the first classes have taken the share, a class that is used most would have a bin of an
+/// If the first classes have used up the share, the class in most demand would have a bin of an
 /// object or two for ever, beside bins that nobody needs.
 TEST_F(RandomLoadTest, ABinInDemandGetsTheRoomOfIdleOnes) {
   share.set_most_bytes(512 * 1024);
@@ -450,7 +450,7 @@ TEST_F(RandomLoadTest, ABinThatHoldsAsMuchAsItMayTakesNothing) {
   cache->flush_all();
 }
 
-/// What a lasting load has made grow is counted apart.
+/// Room that a lasting load has given a bin is counted separately.
 TEST_F(RandomLoadTest, ABinThatALastingLoadHasMadeGrowTakesNothing) {
   const unsigned idle = SizeClassMap::class_of(16384);
   churn(idle, 100, 2);
@@ -667,7 +667,7 @@ TEST_F(ThreadCacheRandomTest, NoObjectIsHandedOutTwiceAndNoneIsLost) {
       for (std::size_t n = below(most / 4 + 1); n != 0 && live[c].size() < most; --n) {
         void* object = allocate_from(cache, c);
         ASSERT_NE(object, nullptr);
-        // A class that compacts hides its number from the map.
+        // The page map does not have the number of a class that compacts.
         ASSERT_EQ(space.map.span_of(object)->size_class, c);
         ASSERT_TRUE(live[c].insert(object).second) << "handed out twice";
       }

@@ -186,7 +186,7 @@ TEST_F(ThreadRegistryTest, ThreadsBeginAndEndWhileAFlushWaitsForAThread) {
 }
 
 TEST_F(ThreadRegistryTest, AFullCacheIsTakenOverInOneRoundHoweverMuchItHolds) {
-  // So that there is a share of the heap that lets bins become large.
+  // Makes the heap large enough for a share that lets bins become large.
   std::vector<void*> heap;
   ThreadCache& cache = *registry.adopt();
   for (int i = 0; i < 20'000; ++i) heap.push_back(allocate_from(cache, 16));
@@ -260,7 +260,7 @@ TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHas
   EXPECT_EQ(&thread.for_malloc(), &cache);
 }
 
-/// As that of one whose first call was in the last of its exit hooks.
+/// Such as a thread whose first call was in the last of its exit hooks.
 TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
   ObjectBins& none = EmptyBins::g_all.first();
   ObjectBins& other = EmptyBins::g_all[2];
@@ -273,7 +273,7 @@ TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
   ASSERT_NE(unmapped, nullptr);
   begin(unmapped);
   os::kernel_pages().unmap(unmapped, os::page_bytes());
-  // The other one's place is a later thread's.
+  // The other state's place now belongs to a later thread.
   ThreadState place;
   begin(&place);
   ThreadState* const later = begin(&place);

@@ -29,7 +29,7 @@ bool is_filled_with(const void* memory, std::size_t bytes, char value) {
   return std::all_of(at, at + bytes, [value](char c) { return c == value; });
 }
 
-/// Its windows count as mapped when they are reserved.
+/// The source's windows count as mapped as soon as they are reserved.
 struct Bookkeeping {
   FakePageSource kernel;
   BookkeepingPages pages{kernel};
@@ -198,9 +198,9 @@ TEST(BookkeepingPages, ThreadsTakeAndGiveBackAtOnce) {
   });
 }
 
-// Of heaps.
+// The bookkeeping of heaps.
 
-/// What heaps keep about themselves: the malloc of each, and what its arena has given last.
+/// Bookkeeping of all heaps: the malloc of each, and what its arena handed out last.
 std::vector<const void*> bookkeeping_of_all_heaps() {
   std::vector<const void*> places;
   LockGuard guard(g_heap_table.lock());
@@ -221,7 +221,7 @@ TEST(HeapBookkeeping, OfManyHeapsLiesBesideNoMemoryOfTheProgramAndTakesFewMappin
   std::vector<void*> neighbours;
   for (int i = 0; i < kHeaps; ++i) {
     ASSERT_NE(heaps[static_cast<std::size_t>(i)].allocate(100), nullptr);
-    // A mapping of the program's, which the kernel likes to put beside the last one.
+    // A mapping of the program's, which the kernel tends to place beside the last one.
     neighbours.push_back(
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(neighbours.back(), MAP_FAILED);

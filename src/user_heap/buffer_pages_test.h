@@ -12,8 +12,8 @@
 
 namespace strata {
 
-/// A page source over one static buffer. It knows what it gave, so that a range which comes back
-/// otherwise fails the test on the spot, and can refuse.
+/// A page source over one static buffer, which can refuse. It remembers what it handed out, so a
+/// range that comes back changed fails the test on the spot.
 /// \threads  any number at once
 class BufferPages {
  public:
@@ -68,7 +68,7 @@ class BufferPages {
   void* map(std::size_t bytes, std::size_t alignment) {
     std::lock_guard guard(mutex_);
     if (until_refusal_ != 0 && --until_refusal_ == 0) return nullptr;
-    // The first gap that is long enough.
+    // Finds the first gap that is long enough.
     std::size_t start = 0;
     for (const auto& [taken, of_range] : given_) {
       if (start + bytes <= taken) break;

@@ -26,7 +26,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(OverUserHeaps, AllocatorTest, testing::Types<Fami
 
 namespace {
 
-/// A growing array as C++23's containers do it.
+/// A growing array, as C++23's containers implement it.
 template <typename T>
 std::size_t growths_to(Allocator<T, Heap> allocator, std::size_t count, bool takes_all) {
   std::size_t room = 0;
@@ -103,7 +103,7 @@ TEST(HeapAdapters, CarriesPolymorphicContainersUpToItsLimit) {
   }
   std::pmr::vector<char> large(&resource);
   EXPECT_THROW(large.resize(16 << 20), std::bad_alloc);
-  // Beyond the limit from elsewhere, and back to where it is from.
+  // Beyond the limit, memory comes from the upstream resource, and goes back to where it came from.
   MemoryResource<Heap> with_upstream(heap, std::pmr::new_delete_resource());
   std::pmr::vector<char> larger(16 << 20, 'x', &with_upstream);
   EXPECT_FALSE(heap.owns(larger.data()));

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// heap_in_c_test.c: each says what did not hold, or nullptr.
+// The functions of heap_in_c_test.c: each returns what did not hold, or nullptr.
 extern "C" {
 const char* use_a_heap_in_c(void);
 const char* make_heaps_in_c(void);

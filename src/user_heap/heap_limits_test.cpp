@@ -1,5 +1,5 @@
-// Heaps and the malloc under the limits of the process: each test is a process of its own, which
-// begins with the limit in its environment. tests/operations has whole programs.
+// Heaps and the malloc under the process's limits. Each test is a process of its own, with the
+// limit in its environment from the start. tests/operations has whole programs.
 
 #include <strata/heap.hpp>
 
@@ -27,7 +27,7 @@
 namespace strata {
 namespace {
 
-/// One that gives nothing back by itself.
+/// Options of a heap that returns nothing by itself.
 Heap::Options keeping(Heap::Checks checks = Heap::Checks::kBasic) {
   Heap::Options options;
   options.reclaims = false;
@@ -37,7 +37,7 @@ Heap::Options keeping(Heap::Checks checks = Heap::Checks::kBasic) {
 
 SharedLimit::Statistics of_process() { return g_heap_table.limit()->statistics(); }
 
-/// Touches so many bytes of a heap, in blocks of a size.
+/// Touches so many bytes of a heap, in blocks of one size.
 bool fill(Heap& heap, std::size_t total, std::size_t bytes, std::vector<void*>& blocks) {
   for (std::size_t got = 0; got < total; got += bytes) {
     void* const p = heap.allocate(bytes);
@@ -52,7 +52,7 @@ void free_all(Heap& heap, std::vector<void*>& blocks) {
   blocks.clear();
 }
 
-/// What a condition of a process is called that ends because it does not hold.
+/// Ends the process, because a condition does not hold, with the name of the condition.
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "%s\n", what);
   std::_Exit(1);
@@ -111,7 +111,7 @@ TEST_F(HeapsUnderALimit, AHeapThatIsMadeAtTheLimitGetsWhatOthersHaveIdle) {
     Heap first(keeping());
     for (const Heap::Checks checks :
          {Heap::Checks::kBasic, Heap::Checks::kFrees, Heap::Checks::kFull}) {
-      // Filled to the last small block, so that nothing else fits.
+      // Fills the heap to the last small block, so that nothing else fits.
       std::vector<void*> blocks;
       for (const std::size_t bytes : {300'000u, 60'000u, 4096u, 64u}) {
         while (void* const p = first.allocate(bytes)) blocks.push_back(p);
@@ -217,7 +217,7 @@ TEST_F(HeapsUnderALimit, AShareIsOneOfWhatTheSystemAllowsAndTheStatisticsSaySo) 
 
 TEST_F(HeapsUnderALimit, ThreadsWhoseHeapsComeAndGoMakeRoomForEachOtherAndNobodyIsRefused) {
   run("STRATA_HARD_LIMIT", "64m", [] {
-    // Beside what is live, at most 20 MiB: spans of all classes in each heap, and bookkeeping.
+    // Beside the live blocks, at most 20 MiB: spans of all classes in each heap, and bookkeeping.
     constexpr std::size_t kLive = 4 * kMiB;
     constexpr int kThreads = 4;
     std::atomic<int> running{kThreads};
@@ -263,7 +263,7 @@ TEST_F(HeapsUnderALimit, AForkInTheMiddleOfItLeavesAChildThatWorks) {
     });
     for (int i = 0; i < 6; ++i) {
       const int status = os::status_in_child([&] {
-        // What the other thread had is the child's, too, and live for ever: little may be left.
+        // The child also has the blocks of the other thread, live for ever, so little may be left.
         Heap another(keeping());
         std::vector<void*> blocks;
         (void)fill(another, 32 * kMiB, 100'000, blocks);
@@ -293,7 +293,7 @@ TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingThatAnotherThreadWasMapping
       const int status = os::status_in_child([&] {
         heap.check_invariants();  // what is held is what is mapped
         const std::size_t of_malloc = g_malloc.engine().limit().held_bytes();
-        // Above that, if the other thread was just between the two sums.
+        // More than the sum if the other thread was just between the two sums.
         return of_process().held >= heap.statistics().held + of_malloc ? 0 : 1;
       });
       MUST(status == 0);
@@ -303,7 +303,7 @@ TEST_F(HeapsUnderALimit, TheChildOfAForkCountsNothingThatAnotherThreadWasMapping
   });
 }
 
-/// Pages of the kernel's, which go back when they may.
+/// Pages of the kernel that go back only when they may.
 struct WaitingPages {
   std::atomic<bool> are_going{false};
   std::atomic<bool> may_go{false};

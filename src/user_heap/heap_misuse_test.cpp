@@ -1,4 +1,4 @@
-// What becomes of a program that misuses a heap: one sentence, with the names of the heaps.
+// What happens to a program that misuses a heap: it dies with one sentence, which names the heaps.
 
 #include <strata/heap.hpp>
 
@@ -104,7 +104,8 @@ TEST_F(HeapDeathTest, UnderFullChecksWhatWasWrittenWhereNobodyMayIsFoundWhenTheH
   }
 }
 
-/// Takes the seed of random tests from the environment meanwhile: the malloc would warn of it.
+/// Meanwhile removes the seed of random tests from the environment, since the malloc would warn
+/// about it.
 struct WithoutSeed {
   WithoutSeed() { unsetenv(kName); }
   ~WithoutSeed() {
@@ -118,7 +119,7 @@ struct WithoutSeed {
   const std::string seed = has_seed ? std::getenv(kName) : "";
 };
 
-/// Heaps that live when the process ends.
+/// Heaps that are live when the process ends.
 struct HeapsAtExit : WithoutSeed, HeapDeathTest {
   enum class Mistake {
     kNone,
@@ -129,7 +130,7 @@ struct HeapsAtExit : WithoutSeed, HeapDeathTest {
     kDoubleFree
   };
 
-  /// Makes a heap that nobody ends, in which the mistake is, and exits.
+  /// Makes a heap with the mistake, which nobody ends, and exits.
   [[noreturn]] static void exit_after(Mistake mistake, Heap::Checks checks) {
     Heap::Options options = named("at exit");
     options.checks = checks;

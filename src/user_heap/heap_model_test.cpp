@@ -1,4 +1,4 @@
-// Several heaps against a model of what each block holds.
+// Several heaps against a model of each block's contents.
 
 #include <strata/heap.hpp>
 
@@ -20,7 +20,7 @@
 namespace strata {
 namespace {
 
-/// A model of several heaps: what each block holds, and in which heap it lies.
+/// A model of several heaps: the contents of each block, and its heap.
 class HeapRandomTest : public SeededTest {
  protected:
   struct Block {
@@ -37,7 +37,7 @@ class HeapRandomTest : public SeededTest {
     ASSERT_GE(heaps[block.heap]->usable_size(p), block.bytes);
   }
   void put(unsigned char* p, std::size_t heap, std::size_t bytes, bool is_sized) {
-    // No block overlaps another, of whichever heap.
+    // No block overlaps another, of any heap.
     const auto next = live.lower_bound(p);
     ASSERT_TRUE(next == live.end() || p + bytes <= next->first);
     if (next != live.begin()) {

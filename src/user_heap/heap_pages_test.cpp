@@ -1,4 +1,4 @@
-// Heaps whose blocks lie where the program says.
+// Heaps whose blocks lie in pages that the program provides.
 
 #include <strata/heap.hpp>
 
@@ -28,7 +28,7 @@ Heap::Options over(const BufferPages& pages) {
   return options;
 }
 
-/// A block of each kind: small, large, huge.
+/// Blocks of each kind: small, large, huge.
 constexpr std::size_t kSizes[] = {100, 30'000, 300'000, 3 << 20, 5'000'000};
 
 TEST(HeapPages, AllBlocksLieInThePagesOfTheSourceAndEachOfItsBytesIsAccounted) {

@@ -123,7 +123,7 @@ TEST(Heap, RawCallsServeAClassThatWasFoundOnce) {
         std::memset(p, 1, Heap::good_size(bytes));
       }
       for (void* p : blocks) heap.deallocate_raw(p, size_class);
-      // Both kinds of calls may be mixed.
+      // The two kinds of calls may be mixed.
       heap.deallocate_raw(heap.allocate(Heap::good_size(bytes)), size_class);
       heap.deallocate(heap.allocate_raw(size_class));
     }
@@ -227,7 +227,7 @@ TEST(Heap, EndsWithAllItsBlocksAndGivesTheirMemoryBack) {
     }
     EXPECT_GT(heap.statistics().live, 32 * kMiB);
   }
-  // Less than one of the 20 held; what a sanitizer keeps of each address counts, too.
+  // Less than one of the 20 heaps held. What a sanitizer keeps for each address counts, too.
   if (!os::kIsEmulated) {
     EXPECT_LT(mapped(), before + 32 * kMiB);
   }
@@ -400,7 +400,7 @@ TEST(Heap, TenThousandIdleOnesAreCheapAndHaveNumbersOfTheirOwn) {
   heaps.reserve(10'000);
   for (int i = 0; i < 10'000; ++i) heaps.emplace_back();
   EXPECT_LT((os::resident_bytes() - before) / heaps.size(), 8192u);
-  // Some are used, from the first to the last.
+  // Uses some of the heaps, from the first to the last.
   std::map<void*, std::size_t> owners;
   for (std::size_t i = 0; i < heaps.size(); i += 501) owners[heaps[i].allocate(100)] = i;
   for (const auto& [p, owner] : owners) {

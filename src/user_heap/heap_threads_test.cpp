@@ -1,4 +1,5 @@
-// Heaps and threads: blocks that others free, threads that end, heaps that end under them, forks.
+// Heaps and threads: blocks that other threads free, threads that end, heaps that end meanwhile,
+// forks.
 
 #include <strata/heap.hpp>
 
@@ -128,7 +129,7 @@ TEST(HeapThreads, AHeapEndsWhileOtherThreadsHoldCachesOfIt) {
 }
 
 TEST(HeapThreads, HeapsEndWhileThreadsThatUsedThemEnd) {
-  // Each heap is used by a thread that ends at the time when another one ends the heap.
+  // In each round a thread that used the heap ends while another thread ends the heap.
   for (int round = 0; round < 200; ++round) {
     auto heap = std::make_unique<Heap>();
     std::latch used(1);
@@ -142,7 +143,7 @@ TEST(HeapThreads, HeapsEndWhileThreadsThatUsedThemEnd) {
   }
 }
 
-/// The one that lives.
+/// The only live heap.
 UserHeap& only_heap() {
   LockGuard guard(g_heap_table.lock());
   return *g_heap_table.next_made(0);
@@ -161,7 +162,7 @@ TEST(HeapThreads, WhatAThreadHasVerifiedCountsWhenItEnds) {
 }
 
 TEST(HeapThreads, AHeapIsResetWhileAThreadThatUsedItEnds) {
-  // The caches of so many threads are kept. As one more ends it flushes what the oldest has.
+  // The caches of so many threads are kept. When one more thread ends, it flushes the oldest cache.
   constexpr std::size_t kKept = 16;
   Heap heap;
   struct User {
@@ -186,7 +187,8 @@ TEST(HeapThreads, AHeapIsResetWhileAThreadThatUsedItEnds) {
     users[i].thread.join();
   }
   ThreadRegistry& registry = only_heap().malloc_if_made()->engine().registry();
-  // The last one has to wait for the oldest cache; so does who resets the heap meanwhile.
+  // The last thread has to wait for the oldest cache; so does a thread that resets the heap
+  // meanwhile.
   std::latch is_held(1);
   std::latch may_go_on(1);
   std::thread holder([&] {
@@ -238,8 +240,8 @@ TEST(HeapThreads, OneHeapARequestInManyThreadsTakesNoMoreMemory) {
 #endif
 }
 
-/// Heaps that go from thread to thread: each frees some blocks of those before, leaves some of its
-/// own, and the last one ends the heap with what is left in it.
+/// Heaps that go from thread to thread. Each thread frees some blocks of earlier threads and leaves
+/// some of its own; the last one ends the heap with whatever is left in it.
 class Relay {
  public:
   void make_pass_and_end(int heaps) {
@@ -264,7 +266,7 @@ class Relay {
     int hops = 0;
   };
 
-  /// \returns  nullptr when all are made and none waits
+  /// \returns  nullptr when all heaps are made and none waits
   Leg* take(std::mt19937& random) {
     std::lock_guard guard(mutex_);
     if (left_to_make_ != 0 && live_ < kMostLive && (waiting_.empty() || random() % 4 == 0)) {
@@ -414,7 +416,7 @@ TEST(HeapThreads, WhatIsFreedAsTheReclaimerEndsGoesBackToo) {
     void* live[kBlocks];
     for (void*& p : live) p = heap.allocate(kMiB);
     for (std::size_t i = 0; i < kBlocks / 2; ++i) heap.deallocate(live[i]);
-    // Now that nothing is idle its thread is about to end, or has.
+    // Now that nothing is idle, the reclaimer's thread is about to end, or has ended.
     while (heap.statistics().free != 0) std::this_thread::yield();
     for (std::size_t i = kBlocks / 2; i < kBlocks; ++i) heap.deallocate(live[i]);
     while (heap.statistics().free != 0) std::this_thread::yield();
@@ -500,8 +502,8 @@ TEST(HeapThreads, HeapsWorkOnBothSidesOfAForkUnderLoad) {
 #ifdef __SANITIZE_THREAD__  // which ends a child that starts a thread
   options.reclaims = false;
 #endif
-  // Neither the threads nor the child use the process's malloc, which may be a sanitizer's: such a
-  // one may be locked in the child for ever.
+  // Neither the threads nor the child use the process's malloc. That may be a sanitizer's, which
+  // may be locked in the child for ever.
   std::optional<Heap> heaps[3];
   for (auto& heap : heaps) heap.emplace(options);
   Heap mine(options);

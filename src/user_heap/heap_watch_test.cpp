@@ -1,4 +1,4 @@
-// Profiles and guard pages of heaps, and frees that are verified.
+// Profiles and guard pages of heaps, and verified frees.
 
 #include <strata/heap.hpp>
 
@@ -24,7 +24,7 @@
 namespace strata {
 namespace {
 
-/// What the profile says of heaps with one name.
+/// The profile's sums over the heaps with this name.
 Site::Sums sums_of(const char* name) {
   Site::Sums all{};
   SiteTable& sites = g_heap_table.profile().sites();
@@ -40,7 +40,7 @@ Site::Sums sums_of(const char* name) {
   return all;
 }
 
-/// What has come since `before`.
+/// The difference since `before`.
 Site::Sums sums_since(const Site::Sums& before, const char* name) {
   Site::Sums now = sums_of(name);
   now.allocated_objects -= before.allocated_objects;
@@ -207,7 +207,7 @@ TEST(HeapEnvironment, TheHeapsFileIsNamedAfterTheProfiles) {
   EXPECT_EQ(named_after(('x' + longest).c_str()), "");
 }
 
-// Guard pages.
+// Heaps with guard pages.
 
 Heap::Options guarded(const char* name) {
   Heap::Options options = named(name);
@@ -259,7 +259,7 @@ TEST(HeapGuards, OneInSoManyIsGuardedInEachThread) {
       heap.deallocate(p);
     }
   });
-  // 300 are expected; ten standard deviations.
+  // 300 are expected; the bounds are ten standard deviations.
   EXPECT_GT(count, 300 - 175);
   EXPECT_LT(count, 300 + 175);
   heap.check_invariants();
@@ -336,7 +336,7 @@ TEST_F(HeapWatchDeathTest, ASampledBlockFreedElsewhereNamesBoth) {
   Heap::stop_profile();
 }
 
-// Every free verified.
+// Heaps that verify every free.
 
 TEST_F(HeapWatchDeathTest, UnderEachLevelAFreeIntoTheWrongHeapNamesBoth) {
   for (const auto mine : {Heap::Checks::kBasic, Heap::Checks::kFrees, Heap::Checks::kFull}) {

@@ -1,4 +1,4 @@
-// Signal handlers that use a heap while the call that they interrupt holds a lock of it, and what
+// Signal handlers that use a heap while the interrupted call holds a lock of the heap, and what
 // other threads do between two instructions of a call.
 
 #include <strata/heap.hpp>
@@ -27,8 +27,8 @@ std::vector<void*> g_kept;
 
 Heap::SizeClass size_class() { return Heap::size_class_of(kBytes); }
 
-/// Uses the heap at one instruction of many, and keeps what it gets: raw blocks, whose
-/// free is told nothing of where they lie.
+/// Uses the heap at one of many instructions, and keeps what it gets: raw blocks, whose free is not
+/// told where they lie.
 void use_heap() {
   if (!is_any_lock_held_here() || --g_steps_left >= 0) return;
   g_steps_left = kEvery - 1;
@@ -63,7 +63,7 @@ TEST(InterruptedHeap, NoBlockIsHandedOutTwiceAtWhicheverInstructionItIs) {
   }
 }
 
-// A profile at rate 1 takes every allocation from its beginning on.
+// A profile at rate 1 samples every allocation from its start on.
 
 std::uint64_t sampled_objects() {
   std::uint64_t all = 0;
@@ -82,7 +82,7 @@ void expect_samples_of(Heap& heap) {
 
 bool g_has_profile;
 
-/// Once, after so many steps; as another thread would while this one does nothing.
+/// Starts the profile once, after so many steps; as another thread would while this one is stopped.
 void start_profile() {
   if (g_has_profile || is_any_lock_held_here() || --g_steps_left >= 0) return;
   g_has_profile = Heap::start_profile(1);
@@ -109,7 +109,7 @@ TEST(InterruptedHeap, AProfileTakesEveryLaterAllocationAtWhicheverInstructionItB
 std::atomic<bool> g_is_others_turn;
 bool g_had_others_turn;
 
-/// Another thread goes on as soon as the heap has its malloc, until it says so.
+/// As soon as the heap has its malloc, lets another thread run until that says that it is done.
 void let_another_go_on() {
   if (g_had_others_turn || is_any_lock_held_here()) return;
   {

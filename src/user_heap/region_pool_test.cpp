@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-/// Has addresses for tables, but no regions as long as it is told so.
+/// Has addresses for tables, but none for regions while the test says so.
 struct PagesWithoutRegions final : os::FakePageSource {
   os::MapAt map_at(void* address, std::size_t bytes) noexcept override {
     return has_regions ? FakePageSource::map_at(address, bytes) : os::MapAt::kNoMemory;

@@ -29,7 +29,7 @@ std::string from_csv(const std::string& text) {
   return made.bytes;
 }
 
-/// A library, and after it another one in its place.
+/// A trace of a library, and of another one that is loaded in its place later.
 std::string trace_of_a_plugin_and_its_successor() {
   MadeTrace made;
   const std::uint64_t objects[] = {0, 1, 2};
@@ -44,7 +44,7 @@ std::string trace_of_a_plugin_and_its_successor() {
   return made.bytes;
 }
 
-/// The files that the events' stacks lie in.
+/// The files that contain the events' stacks.
 std::string modules_of(const std::string& bytes) {
   const auto reader = reader_of(bytes);
   std::string paths;
@@ -81,7 +81,7 @@ TEST(TraceCsv, IsWhatOneReads) {
 }
 
 TEST(TraceCsv, LeadsBackToTheSameTrace) {
-  // Threads' names come at the end now.
+  // The threads' names now come at the end.
   const std::string text = to_csv(from_csv(to_csv(small_trace())));
   EXPECT_EQ(text.size(), to_csv(small_trace()).size());
   EXPECT_EQ(to_csv(from_csv(text)), text);
@@ -183,7 +183,7 @@ TEST(TraceCut, IsATraceOfItsOwn) {
   MadeTrace made;
   const std::vector<Event> added = add_random(*made.writer, test_seed(), 60000);
   made.writer->end("reason=exit\n");
-  // It begins with a call: how an object from before was lost is left out.
+  // The part begins with a call: it omits how an object from before the part was lost.
   const auto first = std::find_if(added.begin() + 20000, added.end(), [](const Event& event) {
     return event.operation != Operation::kLost;
   });
@@ -258,7 +258,7 @@ TEST(TraceCut, TellsAModuleAgainOnlyWhereAnotherLiesThere) {
     for (const Module& module : reader->modules()) told += module.path;
     return modules_of(part.bytes) + " " + told;
   };
-  // A return address may lie behind the last byte, and lies behind the first.
+  // A return address may lie behind the last byte of a file, but not at the first.
   EXPECT_EQ(modules_of_calls_from({1, 3, 2, 4}), "/low/high/low/high /low/high");
   EXPECT_EQ(modules_of_calls_from({1, 6, 5}), "/low/new/low /low/new/low");
 }
@@ -275,7 +275,7 @@ TEST(TraceCut, TellsHowManyCallsWereDroppedInThePart) {
     return reader->dropped_events();
   };
   EXPECT_EQ(dropped_in(0, ~std::uint64_t{0}), 54321u);
-  // What was dropped at a border may lie in the part.
+  // Events dropped at a border may belong to the part.
   EXPECT_EQ(dropped_in(2000, 4000), 4320u);
   EXPECT_EQ(dropped_in(4000, 5000), 54000u);
 }

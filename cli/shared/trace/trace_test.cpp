@@ -37,7 +37,7 @@ TEST(Trace, GivesBackRandomEvents) {
   }
 }
 
-/// The bytes that so many blocks take, with sizes as they are drawn.
+/// The bytes of so many blocks, with sizes from draw_size().
 std::size_t bytes_of_blocks(MadeTrace& made, unsigned blocks,
                             const std::function<std::uint64_t()>& draw_size) {
   const std::size_t before = made.bytes.size();
@@ -59,7 +59,7 @@ TEST(Trace, CompressesAColumnAgainThatWasRandomForAWhile) {
   unsigned i = 0;
   const std::size_t in_turns = bytes_of_blocks(made, 20, [&] { return ++i / 1000 % 128; });
   EXPECT_GT(irregular, 20 * regular);
-  // At most seven blocks are as they were before.
+  // At most seven blocks are stored uncompressed.
   EXPECT_LT(in_turns, irregular / 2);
   made.writer->end("reason=exit\n");
   const auto reader = reader_of(made.bytes);
@@ -149,7 +149,7 @@ TEST(Trace, KeepsTextThatCompressesToItsOwnLength) {
   std::mt19937 random(test_seed());
   std::string value;
   for (int i = 0; i < 100; ++i) value += static_cast<char>(128 + random() % 128);
-  // Each has one byte more of what repeats.
+  // Each text repeats one byte more than the last.
   for (std::size_t repeated = 0; repeated < 60; ++repeated) {
     const std::string text = value + value.substr(0, repeated);
     MadeTrace made;
@@ -216,7 +216,7 @@ TEST(Trace, OfAnotherVersionIsRefusedByItsNumber) {
   EXPECT_THAT(refusal_of(other), HasSubstr("has version 7 of the format"));
 }
 
-/// The trace with the first block of this kind changed, and its checksums made right again.
+/// The trace with a changed first block of this kind, and corrected checksums.
 template <typename Change>
 std::string with_changed_header(BlockKind kind, Change change) {
   std::string bytes = small_trace();
@@ -250,7 +250,7 @@ TEST(Trace, RefusesBlocksThatDoNotFollowEachOther) {
               HasSubstr("times"));
   EXPECT_THAT(refusal(BlockKind::kStacks, [](BlockHeader& header) { header.first_number = 2; }),
               HasSubstr("do not follow"));
-  // Of two blocks of events the second one.
+  // Changes the second of two blocks of events.
   MadeTrace made;
   made.writer->add({.time_ns = 5000, .object = 0, .size_bytes = 8});
   made.writer->flush();
@@ -265,7 +265,7 @@ TEST(Trace, RefusesBlocksThatDoNotFollowEachOther) {
   EXPECT_THAT(refusal_of(made.bytes), HasSubstr("do not follow"));
 }
 
-/// A file's header, changed.
+/// A changed file header.
 template <typename Change>
 std::string changed_file_header(Change change) {
   FileHeader header;
@@ -285,7 +285,7 @@ TEST(Trace, RefusesAHeaderThatCannotBe) {
               HasSubstr("a header that cannot be"));
 }
 
-/// A trace with one block, whose checksums are right. `header` has its kind and its numbers.
+/// A trace with one block and correct checksums. `header` has the block's kind and numbers.
 std::string with_block(BlockHeader header, const std::string& body) {
   header.magic = kBlockMagic;
   header.stored_bytes = static_cast<std::uint32_t>(body.size());
@@ -295,7 +295,7 @@ std::string with_block(BlockHeader header, const std::string& body) {
          std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
 }
 
-/// A body with these columns, none of them compressed.
+/// A body with these columns, uncompressed.
 std::string body_of(const std::vector<std::string>& columns) {
   std::string sizes;
   std::string bytes;
@@ -384,7 +384,7 @@ std::string refusal_of_event(const RawEvent& event, std::uint64_t first_tick = 0
                        event.sizes, event.alignments, event.ends, event.stacks})));
 }
 
-/// As a number of a column.
+/// Encodes a number of a column.
 std::string number(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);

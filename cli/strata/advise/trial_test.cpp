@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-/// With an interval of 1% to either side, as from runs that hardly differ.
+/// A difference with an interval of 1% to either side, as from runs that hardly differ.
 Difference changed(double without, double with) {
   const double ratio = with / without;
   return {without, with, Ratio{ratio, ratio - 0.01, ratio + 0.01}};

@@ -90,7 +90,7 @@ Row row_of(const std::string& name, std::vector<double> values) {
   Row row;
   row.contender = name;
   row.values = {{"ns_per_op", values}};
-  // How much was done does not say how well.
+  // Amounts of work do not rank contenders.
   for (const char* amount : {"ops", "sent", "dropped", "received", "left", "samples"}) {
     row.values.emplace_back(amount, values);
   }

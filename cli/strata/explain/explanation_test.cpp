@@ -20,7 +20,7 @@ namespace {
 
 using trace::Operation;
 
-/// A trace that is written call by call, and what was explained of it.
+/// A trace that is written call by call, and its explanation.
 class Told {
  public:
   std::uint32_t place(std::uint64_t address) { return made_.writer->add_stack({0, address + 1}); }
@@ -53,7 +53,7 @@ class Told {
   }
   void wait(std::uint64_t ns) { now_ += ns; }
 
-  /// The trace ends where it is asked for.
+  /// Ends the trace at the first call.
   const Explanation& explain() {
     if (explanation_ != nullptr) return *explanation_;
     made_.writer->end("reason=exit\n");
@@ -449,7 +449,7 @@ TEST(Pattern, SendsNodesThatDieTogetherToAnArena) {
   EXPECT_NE(told.change().find("memory.reset();"), std::string::npos) << told.change();
 }
 
-/// Objects of which at most `live` live at once, the oldest freed first.
+/// Allocates objects of which at most `live` are live at once; frees the oldest first.
 template <typename Bytes>
 void replace(Told& told, std::size_t live, std::size_t count, Bytes bytes,
              std::uint32_t ending = 0) {
@@ -604,7 +604,7 @@ TEST(Pattern, TakesSlotsWhoseContentsAreReplacedForNoGrowth) {
     told.end(std::exchange(slot, next));
   }
   EXPECT_TRUE(told.remedies().empty());
-  // Of random numbers, 7 in 24 continue a rising run that gets three long or longer.
+  // In random numbers, 7 in 24 continue a rising run that becomes three long or longer.
   EXPECT_NEAR(static_cast<double>(told.sums("0x10").grown) / 20050, 7.0 / 24, 0.05);
 }
 

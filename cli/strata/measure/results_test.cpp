@@ -144,7 +144,7 @@ TEST(Results, EachLineOfTheCsvHasAsManyFieldsAsTheTitles) {
   Row bare;
   const std::vector<std::ptrdiff_t> commas = fields_of({full, bare});
   EXPECT_EQ(commas, std::vector(3, commas.front()));
-  // Three more where one of the rows has a label, or is broken.
+  // Three more fields if one of the rows has a label, or is broken.
   const std::ptrdiff_t least = fields_of({bare}).front();
   Row labelled = bare;
   labelled.label = "before";

@@ -37,7 +37,7 @@ TEST(Statistics, SpreadIsTheRangeAsAShareOfTheMedian) {
 }
 
 TEST(Statistics, ARatioIsTakenWithinEachRound) {
-  // The machine was three times slower in the second round: it falls out.
+  // The machine was three times slower in the second round, which cancels out.
   std::optional<Ratio> ratio = ratio_of({10, 30, 12, 10, 10, 10}, {20, 60, 24, 20, 20, 20});
   ASSERT_TRUE(ratio.has_value());
   EXPECT_DOUBLE_EQ(ratio->ratio, 0.5);
@@ -47,7 +47,7 @@ TEST(Statistics, ARatioIsTakenWithinEachRound) {
 }
 
 TEST(Statistics, ARatioTurnsRoundWithItsSeries) {
-  // Each was disturbed in one of two rounds: neither is twice as fast.
+  // Each series was disturbed in one of two rounds: neither is twice as fast.
   EXPECT_DOUBLE_EQ(ratio_of({10, 40}, {40, 10})->ratio, 1);
   const std::vector<double> values = {3, 8, 5, 13};
   const std::vector<double> bases = {7, 2, 6, 4};
@@ -71,7 +71,7 @@ TEST(Statistics, ARatioOfFewRoundsHasNoInterval) {
 }
 
 TEST(Statistics, TheIntervalOfARatioLiesBetweenTwoOfItsRounds) {
-  // How many are left out on each side, by the binomial distribution.
+  // How many samples are left out on each side, by the binomial distribution.
   const std::pair<std::size_t, std::size_t> cases[] = {{6, 0},  {8, 0},  {9, 1},   {11, 1},
                                                        {12, 2}, {15, 3}, {40, 13}, {100, 39}};
   for (const auto& [n, out] : cases) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// No file of this process grows beyond a thousand bytes.
+/// Meanwhile no file of this process can grow beyond a thousand bytes.
 class FullDisk {
  public:
   FullDisk() : handler_(::signal(SIGXFSZ, SIG_IGN)) {

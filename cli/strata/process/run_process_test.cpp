@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// A zombie is gone, too: not every first process of a container reaps its orphans.
+/// Whether a process runs. A zombie does not: not every container's first process reaps orphans.
 bool runs(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -25,7 +25,7 @@ bool runs(pid_t process) {
   return name_end != std::string::npos && text[name_end + 2] != 'Z' && text[name_end + 2] != 'X';
 }
 
-/// Whether it is gone before long.
+/// Whether the process ends soon.
 bool is_gone(pid_t process) {
   for (int i = 0; i < 1000; ++i) {
     if (!runs(process)) return true;
@@ -167,9 +167,9 @@ TEST_F(RunProcess, EndsWhatTheCommandLeftInTheBackground) {
 }
 
 TEST_F(RunProcess, EndsWhatRunsTooLongWithAllItsDescendants) {
-  // On a busy machine the shell may need more than a second to come to its words.
+  // On a busy machine the shell may need more than a second before it writes.
   for (double timeout_s = 1; output_.head().empty() && timeout_s < 100; timeout_s *= 4) {
-    // The sleeper ignores what ends the shell.
+    // The sleeper ignores the signal that ends the shell.
     ProcessResult result =
         shell("trap '' TERM; sleep 1000 & echo $!; trap - TERM; wait", timeout_s);
     EXPECT_EQ(result.end, ProcessResult::End::kTimedOut);
@@ -213,7 +213,7 @@ TEST_F(RunProcess, CountsTimeAndMemoryOfTheCommand) {
 }
 
 TEST_F(RunProcess, ThePeakOfAnEmptyProgramIsNotOurOwn) {
-  // Make this process large; a child that starts as its copy would be as large.
+  // Makes this process large: a child that starts as its copy would be as large.
   std::vector<char> ballast(64 << 20, 'x');
   ASSERT_EQ(ballast[ballast.size() / 2], 'x');
   EXPECT_LT(shell("true").peak_rss_bytes, ballast.size() / 4);

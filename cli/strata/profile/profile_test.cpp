@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A message of protocol buffers, written by hand.
+/// A protocol buffer message, written by hand.
 class Message {
  public:
   Message& number(unsigned field, std::uint64_t value) {
@@ -43,8 +43,8 @@ struct Call {
   std::uint64_t line;
 };
 
-/// A profile of four kinds, with the functions named: each stack innermost first, its live bytes
-/// its value; objects are one each.
+/// A profile of four kinds. The functions have names; each stack is given innermost first, with its
+/// live bytes as value. Each stack counts one object.
 std::string profile_of(const std::vector<std::pair<std::vector<Call>, std::uint64_t>>& stacks,
                        const std::string& drop = {}) {
   std::vector<std::string> strings = {"",      "alloc_objects", "count",       "alloc_space",

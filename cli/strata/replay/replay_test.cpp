@@ -18,7 +18,7 @@ using trace::Event;
 using trace::MadeTrace;
 using trace::Operation;
 
-/// Sizes and alignments that a process can have.
+/// Limits sizes and alignments to those that a process can have.
 Event sane(Event event) {
   event.size_bytes %= 5000;
   if (event.alignment > 4096) event.alignment = 4096;

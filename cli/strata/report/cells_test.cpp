@@ -98,7 +98,7 @@ TEST(Arrangement, TheBaselineIsTheOneThatTheRowsName) {
   EXPECT_EQ(baseline_of(cell, *cell.entries[0].row)->contender, "strata");
   EXPECT_DOUBLE_EQ(ratio_to_baseline(cell, *cell.entries[0].row, "ops_per_s").ratio, 0.5);
 
-  // A ratio to one that failed says nothing.
+  // A ratio to a failed contender is ignored.
   own["ratios"]["ops_per_s"]["to"] = "bad";
   all = arrange(read(results({row("system", 10), failed_row("bad"), own})));
   EXPECT_DOUBLE_EQ(ratio_to_baseline(all.cells[0], *all.cells[0].entries[2].row, "ops_per_s").ratio,

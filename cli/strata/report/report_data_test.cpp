@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What is said about a file that was changed so.
+/// The error message for a file with this change.
 template <typename Change>
 std::string refusal(Change change) {
   Json json = results({row("system", 10), row("strata", 20)});
@@ -146,7 +146,7 @@ TEST(Plots, RunsThatOverlapHaveNoWinner) {
   EXPECT_THAT(metric_plot(all, all.cells[0], "ops_per_s").title, HasSubstr("their runs overlap"));
 }
 
-/// The names of the metrics with a bold number in the table of a cell.
+/// The names of the metrics that have a bold number in the table of a cell.
 std::string best_in_table(const Arrangement& all) {
   std::string html = cell_table(all, all.cells.front());
   std::string names;
@@ -221,7 +221,7 @@ TEST(Plots, ACurveOfPercentilesRisesAndStaysWithinTheMeasured) {
     EXPECT_GE(points[i].first, points[i - 1].first);
     EXPECT_GT(points[i].second, points[i - 1].second);
   }
-  // p90 of them is the 900th.
+  // The 90th percentile is the 900th value.
   auto p90 =
       std::find_if(points.begin(), points.end(), [](auto point) { return point.first >= 1; });
   ASSERT_NE(p90, points.end());
@@ -236,7 +236,7 @@ TEST(Plots, ATitleNamesAPercentileThatIsDrawn) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency(all_ns);
   Arrangement all = arrange(read(results({json})));
-  // Of 60, five take longer than the 90% do, and none longer than the 99%.
+  // Of 60 calls, five take longer than 90% of them do, and none longer than 99%.
   EXPECT_THAT(percentile_plot(all, all.cells[0], "alloc").title, HasSubstr("90% of alloc calls"));
 }
 
