@@ -8,8 +8,8 @@
 //   pieces    threads replace each other's pieces of 64 bytes to 8 KiB
 //   nothing   texts that are resized at random
 //
-// Prints a number that both ways of a program must agree on; then the CPU time of the work in
-// seconds, and by how many bytes the process grew meanwhile.
+// Prints a number that must be the same both ways, then the CPU time of the work in seconds, and by
+// how many bytes the process grew meanwhile.
 #include <strata/bitmap_pool.hpp>
 #include <strata/block_allocator.hpp>
 #include <strata/coalescing_heap.hpp>
@@ -96,7 +96,8 @@ struct Leaf {
 constexpr int kTurns = 2'000'000;
 constexpr std::size_t kBuckets = 16384;
 
-/// Keys come and go in chains below a table: `make` and `drop` are the only difference.
+/// A hash table with chains of nodes that come and go. The two ways differ in `make` and `drop`
+/// only.
 template <typename Make, typename Drop>
 unsigned long turn(Make make, Drop drop) {
   std::mt19937 random(2);
@@ -143,7 +144,7 @@ struct Message {
 constexpr unsigned long kMessages = 2'000'000;
 constexpr std::size_t kLetters = 256;  ///< messages that are handed over at once
 
-/// Hands over letters of messages, one at a time: whoever comes too early sleeps.
+/// Hands over messages, one letter of them at a time. A thread that comes too early sleeps.
 class Post {
  public:
   using Letter = std::array<Message*, kLetters>;
@@ -217,7 +218,7 @@ unsigned long grow(bool is_told) {
   return sum;
 }
 
-/// What a program surely writes: both ends, and a byte of each page.
+/// Writes what a program surely writes: both ends, and a byte of each page.
 unsigned char* written(void* memory, std::size_t bytes, unsigned char value) {
   auto* const block = static_cast<unsigned char*>(memory);
   for (std::size_t at = 0; at < bytes; at += 4096) block[at] = value;
@@ -260,7 +261,7 @@ unsigned long buffers_advised() {
 
 constexpr int kPieceThreads = 3;
 
-/// Each thread draws which pieces it replaces: what it frees another one has mostly made.
+/// Each thread draws which pieces it replaces, so most of what it frees was made by another thread.
 template <typename Make, typename Drop>
 unsigned long replace_pieces(Make make, Drop drop) {
   std::vector<std::atomic<unsigned char*>> pieces(2000);
@@ -272,7 +273,7 @@ unsigned long replace_pieces(Make make, Drop drop) {
       for (int i = 0; i < 400'000; ++i) {
         const std::size_t bytes = 64 + random() % (8 * 1024);
         unsigned char* const piece = written(make(bytes), bytes, 1);
-        // acq_rel: what was written is there for the thread that takes it
+        // acq_rel: the thread that takes the piece sees what was written into it
         unsigned char* const old = pieces[random() % pieces.size()].exchange(piece);
         if (old != nullptr) drop(old);
         ++made;
@@ -297,7 +298,7 @@ unsigned long pieces_advised() {
                         [](void* piece) { heaps.deallocate(piece); });
 }
 
-/// Resized to any size: nothing of the toolkit does that better than malloc.
+/// Texts that are resized to any size: no part of the toolkit does that better than malloc.
 unsigned long nothing() {
   std::mt19937 random(3);
   std::vector<unsigned char*> words(5000);
@@ -312,7 +313,7 @@ unsigned long nothing() {
   return sum;
 }
 
-/// What the libraries add to the process is there before the work is measured.
+/// Adds to the process, before the work is measured, what the libraries need.
 void warm_up() {
   strata::PageArena arena(1 << 20);
   strata::MemoryResource<strata::PageArena> memory(arena, std::pmr::new_delete_resource());

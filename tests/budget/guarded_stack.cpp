@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 200'000;
 constexpr std::size_t kPaintedBytes = 16 << 10;
-// Chosen: what it takes, with a third more.
+// Chosen: what a call takes, and a third more.
 constexpr std::size_t kMostBytes = 2048;
 void* volatile g_block;
 
@@ -24,7 +24,7 @@ void* volatile g_block;
   for (volatile unsigned char& each : below) each = 0x5a;
 }
 
-/// \pre  called from where paint() was
+/// \pre  called from the same place as paint()
 [[gnu::noinline]] std::size_t changed_bytes() {
   volatile unsigned char below[kPaintedBytes];
   asm volatile("" : : "r"(below) : "memory");

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <optional>
 
-// What is counted. Never inlined: callgrind begins and ends with it, and the test leaves out its
-// own instructions.
+// The instructions in here are counted. Never inlined: callgrind begins and ends with this
+// function. The test leaves out its own instructions.
 extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap* heap,
                                         strata::ThreadHeaps* heaps, std::size_t bytes,
                                         std::size_t alignment, bool is_raw) {

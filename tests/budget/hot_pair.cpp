@@ -81,7 +81,7 @@ constexpr struct {
 
 }  // namespace
 
-// What is counted. Never inlined: callgrind begins and ends with it.
+// The instructions in here are counted. Never inlined: callgrind begins and ends with it.
 extern "C" [[gnu::noinline]] void pairs(unsigned long count, Pair pair, std::size_t bytes,
                                         std::size_t alignment) {
   for (unsigned long i = 0; i < count; ++i) pair(bytes, alignment);
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   const std::size_t alignment = std::strtoul(argv[4], nullptr, 10);
   for (const auto& way : kWays) {
     if (std::strcmp(way.name, argv[2]) != 0) continue;
-    // The bins are there, and no class has its first objects.
+    // Now the bins exist, and no class is still at its first objects.
     for (std::size_t size = 16; size <= 2048; size += 16)
       for (int i = 0; i < 16; ++i) std::free(std::malloc(size));
     for (int i = 0; i < 64; ++i) way.pair(bytes, alignment);

@@ -1,4 +1,5 @@
-// Alignment: 16 unasked, any power of two on request, and the rules of each function that asks.
+// Alignment: 16 by default, any power of two on request, and the rules of each function that
+// aligns.
 
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ TEST(Alignment, IsSixteenForEverySizeUnasked) {
   }
 }
 
-// Several blocks of each kind at once: the first of a span is aligned by accident.
+// Several blocks of each kind at once, since the first one of a span is always aligned.
 TEST(Alignment, IsAnyPowerOfTwoOnRequestForEverySize) {
   for (std::size_t alignment = 1; alignment <= std::size_t{1} << 24; alignment *= 2) {
     for (const std::size_t n :

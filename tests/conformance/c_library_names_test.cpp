@@ -1,5 +1,5 @@
-// The C library's own names for its allocation functions: Strata's where it is a shared library.
-// They do what the usual ones do.
+// The C library's own names for its allocation functions. Where Strata is a shared library, they
+// are Strata's, and do the same as the usual names.
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// What a program may ask the malloc about its memory.
+// What the malloc tells a program about its memory.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -37,7 +37,7 @@ std::size_t number_in(const std::string& text, const std::string& before) {
                                  : std::strtoull(text.c_str() + at + before.size(), nullptr, 10);
 }
 
-/// \returns  How many objects the document has of this type, in all.
+/// \returns  how many objects of this type the whole document counts
 std::size_t totals_of(const std::string& text, const std::string& type, std::size_t& bytes) {
   const std::string before = "<total type=\"" + type + "\" count=\"";
   const std::size_t count = number_in(text, before);
@@ -77,7 +77,7 @@ TEST(MallocTrim, ReturnsThePagesOfSpansThatEmptiedInOtherThreadsOrder) {
   EXPECT_LT(resident_bytes(), with_blocks - 80 * kMiB);
 }
 
-// In a heap so large that its regions have huge pages.
+// The heap is so large that its regions have huge pages.
 TEST(MallocTrim, ComesToAnEndWhenARegionGoesBackPieceByPiece) {
   std::vector<void*> blocks;
   for (int i = 0; i < 400; ++i) blocks.push_back(std::memset(malloc(300'000), 1, 300'000));

@@ -1,4 +1,4 @@
-// Every replaceable operator new and delete, the handler, and exceptions that pass our frames.
+// Every replaceable operator new and delete, the new handler, and exceptions that pass our frames.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@ bool is_aligned(const void* p, std::align_val_t alignment) {
   return reinterpret_cast<std::uintptr_t>(p) % static_cast<std::size_t>(alignment) == 0;
 }
 
-/// Restores the program's handler.
+/// Restores the program's new handler at its end.
 class HandlerGuard {
  public:
   explicit HandlerGuard(std::new_handler handler) : before_(std::set_new_handler(handler)) {}
@@ -120,7 +120,7 @@ TEST(NewHandler, IsCalledByTheNothrowFormsToo) {
   EXPECT_EQ(g_handler_calls, 2);
 }
 
-/// The kernel's limit of addresses, which the handler lifts.
+/// The usual limit of the address space, which the handler restores.
 rlimit g_usual;
 
 TEST(NewHandler, MakesRoomForWhatIsThenAlignedAsAsked) {
@@ -162,7 +162,7 @@ TEST(NewHandler, MayThrowThroughOurFrames) {
                NotEnough);
 }
 
-// As the standard has it: the nothrow form turns the handler's exception into a null pointer.
+// As the standard says: the nothrow forms turn the handler's exception into a null pointer.
 TEST(NewHandler, ThatThrowsMakesTheNothrowFormsReturnNull) {
   const HandlerGuard guard([] { throw NotEnough(); });
   EXPECT_EQ(::operator new(opaque(kImpossible), std::nothrow), nullptr);

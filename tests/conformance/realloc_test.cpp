@@ -1,4 +1,4 @@
-// realloc: contents, places, and huge blocks that grow without being copied.
+// realloc: contents, addresses, and huge blocks that grow without being copied.
 
 #include <errno.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Bytes that depend on their place, so that a shift shows.
+/// Bytes that depend on their offset, so that a shift shows.
 void fill(char* p, std::size_t from, std::size_t to, unsigned seed) {
   for (std::size_t i = from; i < to; ++i) p[i] = static_cast<char>(seed + i * 7 + (i >> 8));
 }
@@ -112,7 +112,7 @@ TEST(Realloc, ThatFailsLeavesTheBlockAsItWas) {
   }
 }
 
-// A copy would have both blocks in memory at once, 128 MiB of each.
+// While it copied, both blocks would be in memory, 128 MiB of each.
 TEST(Realloc, GrowsHugeBlocksWithoutCopyingThem) {
   std::size_t bytes = 128 * kMiB;
   auto* p = static_cast<char*>(malloc(bytes));
@@ -120,7 +120,7 @@ TEST(Realloc, GrowsHugeBlocksWithoutCopyingThem) {
   reset_peak_resident_bytes();
   const std::size_t before = resident_bytes();
   for (int i = 0; i < 4; ++i) {
-    // A neighbour after the block, so that it cannot merely be lengthened.
+    // A block behind it, so that it cannot merely be extended.
     void* in_the_way = malloc(2 * kMiB);
     bytes *= 2;
     p = static_cast<char*>(realloc(p, bytes));

@@ -1,4 +1,4 @@
-// Which sizes are answered, and how a refusal is told.
+// Which sizes are served, and how the others are refused.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "support/check.h"
 
-// glibc has these two from 2.43 on; a program that is linked before finds ours at run time.
+// glibc has these two from 2.43 on. A program linked against an older one finds ours at run time.
 extern "C" {
 [[gnu::weak]] void free_sized(void*, size_t);
 [[gnu::weak]] void free_aligned_sized(void*, size_t, size_t);
@@ -31,7 +31,7 @@ Function* find(Function* linked, const char* name) {
 const auto g_free_sized = find(&free_sized, "free_sized");
 const auto g_free_aligned_sized = find(&free_aligned_sized, "free_aligned_sized");
 
-/// Every size class and both sides of it, pages, and huge blocks.
+/// Each size class with the sizes on both sides of it, pages, and huge blocks.
 std::vector<std::size_t> interesting_sizes() {
   std::vector<std::size_t> sizes;
   for (std::size_t n = 0; n <= 1100; ++n) sizes.push_back(n);
@@ -136,7 +136,7 @@ TEST(Malloc, RefusesWhatNoObjectCanBeWithEnomem) {
 }
 
 TEST(Malloc, RefusesWhatTheKernelRefusesAProgram) {
-  // There are as many addresses, but no machine has so much memory.
+  // The address space has room for it, but no machine has so much memory.
   const std::size_t bytes = opaque(std::size_t{32} << 40);
   void* const mapped =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

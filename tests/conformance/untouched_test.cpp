@@ -1,4 +1,5 @@
-// The rule the house stands on: freed memory is never written, until it is handed out again.
+// The rule on which everything here rests: nobody writes to freed memory until it is handed out
+// again.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -41,7 +42,7 @@ TEST_P(FreedObject, KeepsItsBytesInTheThreadsCache) {
   expect_untouched(blocks);
 }
 
-// Enough of them to pass through batches into spans, and spans into the page heap.
+// Enough objects to pass through batches into spans, and spans into the page heap.
 TEST_P(FreedObject, KeepsItsBytesWhereverItGoes) {
   const std::size_t count = std::max<std::size_t>(40, std::size_t{2'000'000} / GetParam());
   const auto blocks = make_marked(count);
@@ -57,7 +58,7 @@ TEST_P(FreedObject, KeepsItsBytesWhenAnotherThreadFreesItAndEnds) {
   expect_untouched(blocks);
 }
 
-// Up to the largest small size; what is larger goes back to the kernel in its own time.
+// Up to the largest small size. Larger blocks go back to the kernel at any time.
 INSTANTIATE_TEST_SUITE_P(Sizes, FreedObject,
                          testing::Values(8, 16, 48, 100, 256, 1000, 1024, 4000, 20'000, 131'072));
 

@@ -1,4 +1,4 @@
-// calloc: zero, whatever the memory held before.
+// calloc: the block is zero, whatever the memory held before.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -31,7 +31,7 @@ TEST_P(CallocOfReusedMemory, IsZero) {
       blocks.push_back(p);
     }
     for (void* p : blocks) free(p);
-    // Every other time through the kernel, and once at another size.
+    // In every other round the memory goes through the kernel, and once through another size.
     if (round % 2 == 1) malloc_trim(0);
     if (round == 2) {
       for (void*& p : blocks) std::memset(p = malloc(bytes / 2 + 1), 0xcd, bytes / 2 + 1);
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CallocOfReusedMemory,
                          testing::Values(1, 16, 100, 1024, 5000, 65'536, 131'072, 131'073, 300'000,
                                          1'048'576, 1'048'577, 3'000'000, 40'000'000));
 
-// A large block that shrank and grew again holds what was written beyond its end meanwhile.
+// A large block that shrank and grew again contains what others wrote behind its end meanwhile.
 TEST(Calloc, IsZeroWherePagesChangedHandsByResizing) {
   for (int round = 0; round < 4; ++round) {
     void* p = malloc(900'000);

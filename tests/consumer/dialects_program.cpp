@@ -1,5 +1,5 @@
-// Linked against the heaps and the shelf at once, by any compiler, standard library and version of
-// C++: what crosses the border of the archives works, and what is inline compiles.
+// Linked against both the heaps and the shelf, by any compiler, with any standard library, in any
+// version of C++: calls into the archives work, and inline code compiles.
 #include <strata/strata.hpp>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ bool refusals_reach_the_program() {
   return false;
 }
 
-// Compiled alone: no malloc of Strata's is linked.
+// Only compiled: no malloc of Strata's is linked in.
 static_assert(std::is_same_v<decltype(strata::make_unique<int[]>(3)),
                              std::unique_ptr<int[], strata::Deleter<int[]>>>);
 

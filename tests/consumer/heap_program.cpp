@@ -1,4 +1,4 @@
-// Linked against the heaps: they serve, and malloc is not theirs; beside Strata's malloc, too.
+// Linked against the heaps. The heaps work, and malloc is not theirs. Also with Strata's malloc.
 #include <strata/allocator.hpp>
 #include <strata/heap.hpp>
 #ifdef BESIDE_STRATA
@@ -23,7 +23,7 @@ int main() {
   void* theirs = std::malloc(100);
   const bool is_apart = heap.owns(p) && !heap.owns(theirs);
 #ifdef BESIDE_STRATA
-  // Dies with a sentence if plain malloc is still the C library's.
+  // Dies with a sentence if malloc is still the C library's.
   if (strata_usable_size(theirs) < 100) return 2;
 #endif
   std::free(theirs);

@@ -1,4 +1,4 @@
-// Linked against the shelf alone: a bit of everything on it.
+// Linked against the shelf alone: uses a bit of everything on it.
 #include <strata/allocator.hpp>
 #include <strata/bitmap_pool.hpp>
 #include <strata/bitmap_pool_view.hpp>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// What a request of 50 bytes gets can be written and given back.
+// A block for 50 bytes can be written and given back.
 template <typename Source>
 bool serves(Source& source) {
   void* p = source.allocate(50);

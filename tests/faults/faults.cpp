@@ -1,11 +1,12 @@
-// Makes each system call fail that the allocator makes, one after the other.
+// Makes each system call of the allocator fail, one after the other.
 //
 //   faults [--fault KIND:ERRNO:NTH[+]] [--all] [--start-up] PROGRAM [ARGUMENT]...
 //
-// First the program runs as it is, and its calls are counted. Then it runs once for each of them
-// (of many of a kind a sample with the first and the last; with --all or FAULTS=all every
-// one, with every error) and that call fails; then with all calls of a kind from one on failing.
-// Exit status 77 where the kernel does not let a process watch another one's calls.
+// First the program runs without faults, and its calls are counted. Then it runs once for each of
+// them, and that call fails; then once for some of them, and all calls of that kind fail from this
+// one on. Of many calls of one kind only a sample fails, with the first and the last; with --all or
+// FAULTS=all, every call with every error. Exit status 77 where the kernel does not let a process
+// watch another process's calls.
 
 #include <errno.h>
 #include <signal.h>
@@ -49,7 +50,7 @@ bool parse_fault(const std::string& text, Fault& out) {
   return false;
 }
 
-/// 1, ..., count: all of them, or some with the first and the last.
+/// The numbers 1 to `count`: all of them, or a sample with the first and the last.
 std::vector<std::size_t> sample(std::size_t count, std::size_t most) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < std::min(count, most); ++i)
@@ -58,7 +59,7 @@ std::vector<std::size_t> sample(std::size_t count, std::size_t most) {
 }
 
 std::vector<Fault> choose(const Plan& plan, const std::vector<std::size_t>& counts) {
-  // Chosen: a few hundred runs in some seconds.
+  // Chosen: makes a few hundred runs, which take some seconds.
   const std::size_t most = plan.is_complete ? ~std::size_t{0} : 6;
   std::vector<Fault> faults;
   for (std::size_t kind = 0; kind < counts.size(); ++kind) {
@@ -86,7 +87,7 @@ std::string complaint(const Run& run) {
                     : "signal " + std::to_string(WTERMSIG(run.status));
 }
 
-/// The number after a word of the program's last line.
+/// The number after this word in the program's last line.
 std::size_t figure(const Run& run, const char* word) {
   const std::size_t line = run.output.rfind("refused ");
   if (line == std::string::npos) return 0;
@@ -96,10 +97,11 @@ std::size_t figure(const Run& run, const char* word) {
              : std::strtoull(run.output.c_str() + at + std::strlen(word), nullptr, 10);
 }
 
-/// What is left behind by a fault, compared with a run without; empty if nothing is.
+/// What a fault left behind, compared with a run without faults; empty if nothing.
 std::string leak(const Run& calm, const Run& run) {
-  // Resident: a huge page or two, as the kernel likes; what is held is exact. Virtual: the surplus
-  // of some aligned mappings that could not be cut off; it has no memory.
+  // What is held is exact. Resident memory may differ by a huge page or two, as the kernel likes.
+  // Addresses may be lost with aligned mappings whose surplus could not be cut off; it has no
+  // memory.
   constexpr std::size_t kMiB = 1 << 20;
   if (figure(run, "held ") > figure(calm, "held ") + kMiB / 4) return "more is held in the end";
   if (figure(run, "resident ") > figure(calm, "resident ") + 4 * kMiB)
@@ -108,9 +110,9 @@ std::string leak(const Run& calm, const Run& run) {
   return "";
 }
 
-/// Whether a death at the start is none of the allocator's: it says why, or a program that does
-/// nothing dies of the same call, which is the loader's then. Not every run dies of it: of a
-/// program whose first mmap failed, one run in a hundred survived.
+/// Whether a death at the start is not the allocator's fault: it says why it ends, or a program
+/// that does nothing dies of the same call, which is then the loader's. The loader does not die
+/// every time: of a program whose first mmap failed, one run in a hundred survived.
 bool is_excused(const Plan& plan, const Run& run, const Fault& fault) {
   const bool is_clear = WIFEXITED(run.status) || WTERMSIG(run.status) == SIGABRT;
   if (is_clear && !run.is_late && !run.output.empty()) return true;
@@ -136,7 +138,7 @@ int run_plan(const Plan& plan) {
   const Run calm = run_supervised(plan.command, plan.window, nullptr);
   std::string why = complaint(calm);
   if (why.empty() && plan.window == Window::kMarked) {
-    // The loader's calls at the start are its own.
+    // Only here: at the start, the loader's calls are counted, too.
     if (calm.output.find("refused 0 ") == std::string::npos) why = "memory is refused";
     for (const long number : calm.unknown)
       why = "a system call that no row of call_kinds() names: " + std::to_string(number);

@@ -1,11 +1,11 @@
-// What a program does with a malloc, between two marks, where a supervisor makes system calls fail.
+// A program that uses a malloc between two marks, while a supervisor makes system calls fail.
 //
 //   load blocks|threads|scavenger|reports [FOLDER]   FOLDER: where reports are written
 //
-// Whatever fails: every block keeps its pattern, a request that is refused says ENOMEM, what is
-// freed can be had again, all that lived is freed in the end, the statistics balance, and nothing
-// but bookkeeping is held that was not held before. The last line says how many were refused, and
-// what the kernel counts in the end.
+// Whatever fails: every block keeps its pattern, a refused request says ENOMEM, what is freed can
+// be allocated again, every block is freed in the end, the statistics balance, and no more is held
+// than before, except for bookkeeping. The last line says how many requests were refused, and what
+// the kernel counts in the end.
 
 #include <errno.h>
 #include <pthread.h>
@@ -40,7 +40,8 @@ unsigned char pattern(const Block& block, std::size_t at) {
                                     at / 16 + 1);
 }
 
-/// The bytes of a block that are written and verified: of huge ones few, since each touches a page.
+/// Calls the function with the offset of each byte that is written and verified. In huge blocks
+/// there are few, since each touches a page.
 template <typename Function>
 void for_places(std::size_t bytes, Function&& function) {
   const std::size_t stride = bytes < 4096 ? 16 : bytes < 64 * kKiB ? 1024 : 16 * kKiB;
@@ -57,7 +58,7 @@ void verify(const Block& block, std::size_t bytes) {
   });
 }
 
-/// Counts a refusal, or sees that success left errno alone.
+/// Counts a refusal, or verifies that a success left errno alone.
 bool is_granted(const void* p) {
   if (p == nullptr) {
     CHECK(errno == ENOMEM, "refused without ENOMEM");
@@ -120,7 +121,7 @@ void resize(Block& block, std::size_t bytes) {
     CHECK(!shrinks || g_keeps_requests, "a block could not become smaller");
     return verify(block, block.bytes);
   }
-  // The stride depends on the size: what was stamped by the old one is verified by it.
+  // The stride depends on the size, so the old size verifies what was stamped with it.
   block.p = p;
   verify(block, bytes);
   block.bytes = bytes;
@@ -138,7 +139,7 @@ constexpr std::size_t kSmall[] = {16, 100, 1000, 5000, 40'000, 131'072};
 constexpr std::size_t kLarge[] = {140'000, 300'000, 1'000'000};
 
 std::size_t mixed_size(std::size_t i) {
-  // Few are beyond a page: 1200 of them hold some 5 MiB.
+  // Few blocks are longer than a page: all 1200 together hold some 5 MiB.
   if (i % 97 == 0) return kLarge[i / 97 % 3];
   if (i % 13 == 0) return kSmall[4 + i / 13 % 2] / 2;
   return kSmall[i % 4];
@@ -156,7 +157,7 @@ void blocks(const char*) {
     take(huge[3], 17 * kMiB, How::kNew);
     resize(huge[3], 2 * kMiB);
     resize(huge[1], 300'000);
-    // Neighbours of what stays, so that there are holes.
+    // The neighbours of blocks that stay, so that there are holes.
     for (std::size_t i = 0; i < kBlocks; ++i)
       if (i % 8 != 0) drop(g_blocks[i]);
     strata_release_memory();
@@ -169,7 +170,7 @@ void blocks(const char*) {
   drop_all();
 }
 
-/// Takes a share of the blocks; the next thread, or the main one, drops it.
+/// Replaces a share of the blocks. The next thread, or the main one, drops them.
 void* one_thread(void* first) {
   mark(Mark::kResume);
   auto* const share = static_cast<Block*>(first);
@@ -183,7 +184,7 @@ void* one_thread(void* first) {
 void threads(const char*) {
   for (int round = 0; round < 3; ++round) {
     for (std::size_t first = 0; first < kBlocks; first += kBlocks / 4) {
-      // The thread's own making is not the allocator's.
+      // Starting the thread is not the allocator's work.
       mark(Mark::kPause);
       pthread_t thread;
       CHECK(pthread_create(&thread, nullptr, one_thread, &g_blocks[first]) == 0, "no thread");
@@ -206,8 +207,8 @@ void scavenger(const char*) {
       if (i % 8 != 0) drop(g_blocks[i]);
     drop(huge[0]);
     drop(huge[1]);
-    // What the thread does is what is looked at, so it gets the time for some rounds; none of them
-    // is waited for.
+    // This is about what the scavenger does, so it gets the time for some rounds. No round is
+    // waited for.
     mark(Mark::kPause);
     usleep(25'000);
     mark(Mark::kResume);
@@ -233,7 +234,7 @@ void reports(const char* folder) {
   strata_stats_print();
 }
 
-/// Of one look at the statistics.
+/// The statistics at one moment.
 struct Figures {
   const char* statistics = stats_json();
   std::size_t mapped = stats_number("mapped", statistics);
@@ -249,8 +250,8 @@ struct Figures {
   }
 };
 
-/// All that is idle is given back; what the statistics then say adds up, and no more than that many
-/// bytes are live. The allocator's own thread may be at work yet: it gets a minute to come to rest.
+/// Returns everything idle; then the statistics add up, and at most `most_live` bytes are live. The
+/// allocator's own thread may still be at work: it gets a minute to come to rest.
 Figures at_rest(std::size_t most_live) {
   Figures now;
   for (int tries = 0; tries < 20'000; ++tries) {
@@ -287,14 +288,14 @@ int main(int argc, char** argv) {
   mark(Mark::kEnd);
 
   const std::size_t refused = g_refused.load(std::memory_order_relaxed);
-  // Threads of the allocator's own and what the C library keeps of threads: some hundred bytes
-  // each, counted as live while they are there.
+  // The allocator's own threads, and what the C library keeps for threads: some hundred bytes each,
+  // which are live while the thread exists.
   const std::size_t more_live = name == "blocks" ? 0 : name == "reports" ? 512 * kKiB : 8 * kKiB;
   const Figures after = at_rest(before.live + more_live);
   CHECK(after.held - after.metadata <= before.held - before.metadata + more_live + kMiB / 2,
         "more is held than before");
 
-  // It goes on as if nothing had been.
+  // The program goes on as if nothing had happened.
   g_refused = 0;
   phase(folder);
   const Figures again = at_rest(before.live + 2 * more_live);

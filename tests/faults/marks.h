@@ -3,7 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/// \file  What a program tells its supervisor, by a system call that does nothing.
+/// \file  How a program tells its supervisor where it stands: by a system call that does nothing.
 
 enum class Mark : unsigned {
   kBegin = 1,  ///< from here on calls of this thread, and of threads that never said anything, fail

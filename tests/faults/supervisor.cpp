@@ -34,8 +34,8 @@ bool waits(const std::uint64_t* arguments) {
   return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
 }
 
-/// A thread of its own that lets the kernel ask `listener` about all it does, and becomes the
-/// parent of the command.
+/// A thread that makes itself subject to a filter: the kernel asks `listener` about its calls. Then
+/// it becomes the parent of the command.
 class Launcher {
  public:
   Launcher(const std::vector<std::string>& command, int output) {
@@ -52,7 +52,7 @@ class Launcher {
   static constexpr int kNotYet = 1 << 30;
 
   void launch(int output) {
-    // Everything is asked about.
+    // The kernel asks about every call.
     sock_filter ask[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF)};
     sock_fprog program{1, ask};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -71,7 +71,7 @@ class Launcher {
   }
 
   std::vector<char*> words_;
-  // release and acquire pair: the reader sees the number of a file that is open.
+  // release and acquire pair: whoever reads the number of the file sees an open file.
   std::atomic<int> listener_{kNotYet};
   std::atomic<pid_t> child_{0};
   std::thread thread_;
@@ -136,7 +136,7 @@ void answer(int listener, Judge& judge) {
   response.id = call.id;
   const int error = judge.judge(call);
   response.error = -error;
-  // The answer is none: the program is to do what it does where nobody asks.
+  // A program that asks for its filters is told 0, none: it is to behave as if nobody watched.
   if (error == 0 && !asks_for_filters(call.data)) response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
   ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-/// \file  Runs a program whose every system call is shown to this process before the kernel does
-/// it, and makes one of them, or all from one on, fail with an error of the kernel's.
+/// \file  Runs a program. The kernel asks this process about each system call before it does it,
+/// and this process makes one of them fail with an error, or all from one on.
 /// \source  seccomp(2), SECCOMP_RET_USER_NOTIF: needs no privilege and no ptrace, counts the calls
 ///          of all threads in one order, and sees their arguments.
 
@@ -18,7 +18,7 @@ struct CallKind {
   std::vector<int> errors;                        ///< empty: it cannot fail
 };
 const std::vector<CallKind>& call_kinds();
-/// \returns  An index into call_kinds(); its size for a call that no row names.
+/// \returns  an index into call_kinds(); its size for a call that fits no row
 std::size_t kind_of(long number, const std::uint64_t* arguments);
 
 /// Which calls fail: the n-th of a kind, counted from 1 over all threads while faults are allowed.
@@ -44,10 +44,10 @@ struct Run {
   std::string output;               ///< standard output and error
 };
 
-/// Whether the kernel lets a process do this.
+/// Whether the kernel lets a process watch another one's calls.
 /// \returns  why not, or an empty text
 std::string why_not_supervised();
 
 /// Runs the command to its end.
-/// \param fault  nullptr: nothing fails
+/// \param fault  nullptr: no call fails
 Run run_supervised(const std::vector<std::string>& command, Window window, const Fault* fault);
