@@ -11,7 +11,7 @@
     if (!(condition)) return __LINE__; \
   } while (false)
 
-// A program without our library says itself how it ends.
+// A program without our library defines itself how a misuse ends it.
 namespace strata::detail {
 void misuse(const char*) noexcept { __builtin_trap(); }
 void misuse(const char*, const void*, const char*) noexcept { __builtin_trap(); }

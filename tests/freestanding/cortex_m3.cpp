@@ -11,7 +11,7 @@ extern std::uint32_t stack_top[], data_in_flash[], data_begin[], data_end[], bss
 [[noreturn]] void fault();
 void tick();
 
-// What GCC may call without a library.
+// Functions that GCC may call even without a library.
 void* memset(void* to, int value, unsigned bytes) {
   for (auto* p = static_cast<volatile unsigned char*>(to); bytes != 0; --bytes) {
     *p++ = static_cast<unsigned char>(value);
@@ -39,7 +39,7 @@ struct VectorTable {
     {reset, fault, fault, fault, fault, fault, nullptr, nullptr, nullptr, nullptr, fault, fault,
      nullptr, fault, tick}};
 
-/// ARM semihosting: an instruction that a debugger or an emulator answers.
+/// ARM semihosting: an instruction that a debugger or an emulator carries out.
 std::uint32_t semihosting(std::uint32_t operation, const void* argument) {
   register std::uint32_t r0 asm("r0") = operation;
   register const void* r1 asm("r1") = argument;

@@ -10,7 +10,8 @@ namespace {
 TEST(Freestanding, SelfTestPassesOnThisMachine) { EXPECT_EQ(strata_self_test(), 0); }
 
 TEST(Freestanding, SelfTestPassesWhileAnInterruptUsesTheSamePool) {
-  // Here the interrupt is a thread. Stacks tell the starts apart: there is no thread-local memory.
+  // Here a thread is the interrupt. There is no thread-local memory: a thread's stack decides where
+  // its searches start.
   std::atomic<bool> done{false};
   int interrupt_result = 0;
   std::thread interrupt([&] {

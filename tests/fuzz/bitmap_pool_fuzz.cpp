@@ -1,4 +1,4 @@
-// BitmapPool in memory of any shape, and what attaches to memory that somebody has damaged.
+// BitmapPool in memory of any shape, and attaching to memory that somebody has damaged.
 #include <strata/bitmap_pool_view.hpp>
 
 #include <cstdlib>
@@ -81,7 +81,7 @@ STRATA_FUZZ(choices) {
   const std::string_view damage = choices.text(choices.below(16));
   const std::size_t place = choices.below(64);
   fuzz::exercise(choices, Shelf{Pool::try_attach(memory.get(), bytes)});
-  // The description may say anything from now on; what attaches believes nothing.
+  // From now on the pool's description may say anything: try_attach() must believe nothing.
   if (place + damage.size() > bytes) return;
   std::memcpy(static_cast<char*>(memory.get()) + place, damage.data(), damage.size());
   pool = Pool::try_attach(memory.get(), bytes, &error);

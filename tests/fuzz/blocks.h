@@ -10,19 +10,19 @@
 #include "base/shadow_test.h"
 #include "choices.h"
 
-/// \file  The model that allocators are held against: what is live, and what was written into it.
+/// \file  The model that an allocator is compared with: which blocks are live, and their contents.
 
 namespace strata::fuzz {
 
-/// A failed EXPECT or ASSERT stops the target where it stands. libFuzzer calls this as it starts: a
-/// static initializer may run before that of the flag, which would clear it again.
+/// A failed EXPECT or ASSERT stops the target on the spot. libFuzzer calls this at its start. A
+/// static initializer might run before that of the flag, which would clear the flag again.
 extern "C" [[gnu::used]] inline int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   GTEST_FLAG_SET(break_on_failure, true);
   return 0;
 }
 
-/// Live blocks of one allocator. Whatever it hands out must be aligned and overlap nothing, and
-/// must still hold what was written when it is taken back.
+/// Live blocks of one allocator. Each block it hands out must be aligned and overlap no other, and
+/// must have its contents when it is freed.
 class Blocks {
  public:
   Blocks() { require(GTEST_FLAG_GET(break_on_failure), "a failed expectation stops the target"); }
@@ -31,7 +31,7 @@ class Blocks {
   std::size_t count() const { return blocks_.size(); }
   const std::vector<Block>& all() const { return blocks_; }
 
-  /// \param usable  bytes that nobody else may have, at least those asked for
+  /// \param usable  so many bytes nobody else may have; at least the requested ones
   void add(void* p, std::size_t bytes, std::size_t usable, std::size_t alignment) {
     require(usable >= bytes, "a block has the bytes that were asked for");
     require(reinterpret_cast<std::uintptr_t>(p) % alignment == 0, "a block is aligned");
@@ -40,7 +40,7 @@ class Blocks {
     write_content(blocks_.back());
   }
 
-  /// Takes one out of the model, its content checked. There must be one.
+  /// Takes a block out of the model and verifies its contents. There must be one.
   Block take(Choices& choices) {
     const std::size_t index = choices.below(blocks_.size());
     const Block block = blocks_[index];
@@ -50,14 +50,14 @@ class Blocks {
     blocks_.pop_back();
     return block;
   }
-  /// Puts a block back that was taken out and is live after all.
+  /// Puts back a block that was taken out and is live after all.
   void put_back(const Block& block, std::size_t usable) {
     shadow_.add(block.address, usable);
     blocks_.push_back(block);
   }
 
-  /// One live block to `bytes`, by a realloc whose blocks are aligned to 16 bytes.
-  /// \param reallocate   `void*(void* address)`; nullptr: the block stays as it is
+  /// Resizes a live block to `bytes`, by a realloc whose blocks are aligned to 16 bytes.
+  /// \param reallocate   `void*(void* address)`; returns nullptr if the block stays as it is
   /// \param usable_size  `std::size_t(void* address)`
   template <typename Reallocate, typename UsableSize>
   void reallocate(Choices& choices, std::size_t bytes, Reallocate&& reallocate,

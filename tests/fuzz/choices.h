@@ -5,18 +5,18 @@
 #include <cstdio>
 #include <string_view>
 
-/// \file  What every fuzz target stands on: libFuzzer's bytes read as choices, and a way to die.
+/// \file  The base of every fuzz target: libFuzzer's bytes, read as choices, and a way to die.
 
 namespace strata::fuzz {
 
-/// A promise of the code under test.
+/// Ends the target if the code under test broke a promise.
 inline void require(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", promise);
   __builtin_trap();
 }
 
-/// Choices from front to back. After the last byte each is the first one, 0.
+/// Reads choices from front to back. After the last byte, each choice is 0, the first one.
 class Choices {
  public:
   Choices(const unsigned char* data, std::size_t size) : data_(data), end_(data + size) {}
@@ -28,14 +28,14 @@ class Choices {
   /// Any 64 bits.
   std::uint64_t word() { return bits(8); }
 
-  /// From 0 to limit - 1; takes no more bytes than that needs.
+  /// From 0 to limit - 1; reads no more bytes than that needs.
   std::size_t below(std::size_t limit) {
     unsigned bytes = 1;
     while (bytes < 8 && (limit - 1) >> (8 * bytes) != 0) ++bytes;
     return static_cast<std::size_t>(bits(bytes)) % limit;
   }
 
-  /// A size as programs ask for it: mostly small, often beside a power of two, now and then absurd.
+  /// A size as programs request it: mostly small, often next to a power of two, sometimes absurd.
   std::size_t size(std::size_t usual_most) {
     const std::uint8_t kind = byte();
     if (kind < 160) return below(usual_most < 1100 ? usual_most + 1 : 1100);
@@ -47,7 +47,7 @@ class Choices {
   /// A power of two, up to 2^most_shift.
   std::size_t alignment(unsigned most_shift) { return std::size_t{1} << below(most_shift + 1); }
 
-  /// At most so many of the bytes that are left.
+  /// At most so many of the remaining bytes.
   std::string_view text(std::size_t most) {
     const auto left = static_cast<std::size_t>(end_ - data_);
     const std::string_view taken(reinterpret_cast<const char*>(data_), left < most ? left : most);

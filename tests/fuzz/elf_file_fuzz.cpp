@@ -1,4 +1,4 @@
-// What the command reads of programs and libraries before it starts anything.
+// What the command reads from programs and libraries before it starts any.
 #include "input_file.h"
 #include "process/elf_file.h"
 

@@ -1,5 +1,5 @@
-// The unwind tables' reader: never reads beyond the two entries that it was given, whatever they
-// say, and says the same twice.
+// The reader of unwind tables never reads outside the two entries it is given, whatever they
+// contain, and reads the same twice.
 #include <sanitizer/asan_interface.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kGap = 64;
 
-/// Puts an entry of the section: its length, where its common entry is, its body.
+/// Appends an entry to the section: its length, `second` (where its common entry is), its body.
 std::size_t put(std::vector<unsigned char>& section, std::size_t at, std::uint32_t second,
                 std::string_view body) {
   const auto bytes = static_cast<std::uint32_t>(body.size() + sizeof second);
@@ -37,7 +37,8 @@ STRATA_FUZZ(choices) {
   section.resize(own);
   const std::size_t own_end =
       put(section, own, static_cast<std::uint32_t>(own + 4), choices.text(50'000));
-  // Exactly as long, so that the sanitizer knows its end; the gap between the two is forbidden.
+  // A copy of exactly this length, whose end the sanitizer knows. The gap between the two entries
+  // is forbidden.
   std::vector<unsigned char> exact(section.begin(),
                                    section.begin() + static_cast<std::ptrdiff_t>(own_end));
   const std::size_t gap = (common_end + 7) / 8 * 8;

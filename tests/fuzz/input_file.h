@@ -10,7 +10,7 @@
 
 namespace strata::fuzz {
 
-/// What libFuzzer made, as a file for readers that want a path. Lies in memory alone.
+/// libFuzzer's bytes as a file, for readers that want a path. It is in memory only.
 class InputFile {
  public:
   explicit InputFile(std::string_view bytes) : fd_(::memfd_create("input", MFD_CLOEXEC)) {

@@ -1,4 +1,4 @@
-// Writes small traces into a folder: what a fuzzer of their reader begins with.
+// Writes small traces into a folder, with which a fuzzer of their reader begins.
 #include <fstream>
 #include <string>
 

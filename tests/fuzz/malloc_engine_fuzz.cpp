@@ -1,5 +1,5 @@
-// The malloc as an object, over a source of pages that may refuse: three threads' calls in turns,
-// under options that the bytes choose, against a model; at the end nothing may be left.
+// The malloc as an object, over a page source that may refuse: calls of three threads by turns,
+// under options that the bytes choose, against a model. At the end nothing may be left.
 #include <optional>
 
 #include "blocks.h"
@@ -28,7 +28,7 @@ class Program : TestMalloc {
  public:
   explicit Program(Choices& choices) : choices_(choices) {
     start(choose_options(choices));
-    // What the page map reserves at the start is addresses only.
+    // The limit leaves out what the page map reserves at the start: those are only addresses.
     pages.limit_mapped_bytes(pages.mapped_bytes() + 512 * kMiB);
     for (auto& thread : threads_) thread.emplace(malloc);
   }

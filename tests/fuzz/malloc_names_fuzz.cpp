@@ -1,6 +1,6 @@
-// Every public name of the malloc, as a program calls it, on the process's own heap. The names
-// begin with "fuzzed_" here, since the sanitizer has a malloc of its own (CMakeLists.txt). A run
-// with STRATA_CHECKS=full goes the other way through all of them.
+// Every public name of the malloc, called as programs call it, on the process's own heap. Here the
+// names begin with "fuzzed_", since the sanitizer has a malloc of its own (CMakeLists.txt). A run
+// with STRATA_CHECKS=full takes the other path through all of them.
 #include <strata/malloc.h>
 
 #include <cerrno>
@@ -47,7 +47,7 @@ using namespace strata;
 using fuzz::Choices;
 using fuzz::require;
 
-/// How a block was made, which decides how it may be freed: a number of kMakers.
+/// How a block was made, which decides how it may be freed: an index into kMakers.
 enum Maker : unsigned { kMalloc, kNew, kNewArray, kAlignedNew, kAlignedNewArray, kAligned };
 
 struct Made {
@@ -59,7 +59,7 @@ struct Made {
 
 std::size_t g_live_bytes;
 
-/// What the machine need not bear becomes what it cannot.
+/// Makes a size impossible if it could be too much for the machine.
 std::size_t choose_size(Choices& choices, std::size_t count = 1) {
   constexpr std::size_t kMost = std::size_t{128} << 20;
   const std::size_t bytes = choices.size(std::size_t{3} << 20);

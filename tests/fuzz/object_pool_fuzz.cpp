@@ -1,4 +1,4 @@
-// ObjectPool: objects are constructed and destroyed once each, wherever the pool grows or moves.
+// ObjectPool: each object is constructed once and destroyed once, even if the pool grows or moves.
 #include <strata/object_pool.hpp>
 
 #include <memory>

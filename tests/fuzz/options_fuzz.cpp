@@ -1,5 +1,5 @@
-// An environment of any content: what is set is in range, reads back as it was written, and what
-// is not understood changes nothing.
+// An environment with any contents: every option that is set is in its range and reads back as it
+// was written; an entry that is not understood changes nothing.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 using namespace strata;
 using fuzz::require;
 
-/// Nobody reads the warnings of so many environments.
+/// Discards warnings: nobody reads those of so many environments.
 class Silence {
  public:
   Silence() : saved_(::dup(STDERR_FILENO)), nowhere_(::open("/dev/null", O_WRONLY)) {
@@ -42,12 +42,12 @@ std::string written(const OptionRow& row, const Options& options) {
   return std::string(text.view());
 }
 
-/// Options say the same when they are read back from what they say.
+/// The values of options, read back from their text, are the same.
 void check(const Options& options) {
   for (const OptionRow row : option_table()) {
     const std::string text = written(row, options);
     Options again;
-    // A text may be cut where the writer ends, and an empty one is a default alone.
+    // A text may be cut where the writer's room ends; an empty text can only be the default.
     if (row.unit == OptionRow::Unit::kText) continue;
     if (text != written(row, Options()))
       require(set_option(row, text, again), "what an option says can be set");

@@ -1,4 +1,4 @@
-// PageArena: pages come in order, are whose they were handed to, and read as zero when fresh.
+// PageArena: pages come in order, belong to whoever they were handed to, and are zero when fresh.
 #include <strata/page_arena.hpp>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the library reads below /proc and /sys, and the notes of ELF files, with any content.
+// What the library reads under /proc and /sys, and the notes of ELF files, with any contents.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 using namespace strata;
 using fuzz::require;
 
-/// A root of a file system in memory, for os::allowed_memory_bytes().
+/// The root of a file system in memory, for os::allowed_memory_bytes().
 class Root {
  public:
   Root() {

@@ -1,4 +1,4 @@
-// Heap profiles as pprof writes them, compressed or not: references lead somewhere, and the
+// Heap profiles as pprof writes them, compressed or not: each reference leads somewhere, and the
 // reports add up whatever the numbers are.
 #include "choices.h"
 #include "input/usage_error.h"

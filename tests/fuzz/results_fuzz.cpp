@@ -1,4 +1,4 @@
-// Results from a file: what can be read can be written, and reads the same again.
+// Results from a file: whatever can be read can be written, and then reads the same.
 #include "choices.h"
 #include "input/usage_error.h"
 #include "measure/results.h"

@@ -5,14 +5,14 @@
 
 #include "blocks.h"
 
-/// \file  What the shelf's allocators of equal or classed blocks have in common, as a program.
+/// \file  A program for the shelf's allocators of equal blocks or of size classes.
 
 namespace strata::fuzz {
 
-/// Allocates and frees by the bytes' choice until they are over, and empties the allocator.
-/// \param shelf  has allocate(choices, blocks), which adds what it gets to the model and says
-///               whether it should have got something; deallocate(block); a `step(choices, blocks)`
-///               for all that is its own
+/// Allocates and frees as the bytes choose, until they are used up, and then frees every block.
+/// \param shelf  has allocate(choices, blocks), which adds the block it gets to the model, and
+///               verifies whether it should have got one; deallocate(block); and step(choices,
+///               blocks) for everything that only this allocator does
 template <typename Shelf>
 void exercise(Choices& choices, Shelf&& shelf) {
   Blocks blocks;

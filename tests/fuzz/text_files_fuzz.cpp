@@ -1,5 +1,5 @@
-// Small texts that people and programs write: sizes files, a cell's plan and its findings, numbers
-// on the command line.
+// Small texts that people and programs write: sizes files, the plan and the findings of a cell,
+// numbers on the command line.
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,7 +36,7 @@ void read_sizes(std::string_view text) {
   }
 }
 
-/// The text's lines as words.
+/// Reads a plan whose words are the lines of the text.
 void read_plan(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t end = 0; end != std::string_view::npos;) {

@@ -1,5 +1,5 @@
-// ThreadHeaps with any options; a second thread takes calls in turn with the first, ends now and
-// then, and leaves its heap to the next.
+// ThreadHeaps with any options. Two threads call by turns; the second one ends now and then, and
+// leaves its heap to its successor.
 #include <strata/thread_heaps.hpp>
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace {
 using namespace strata;
 using fuzz::require;
 
-/// A thread that does one thing at a time for whoever asks.
+/// A thread that does one thing at a time, for whoever asks it to.
 class OtherThread {
  public:
   ~OtherThread() { end(); }
@@ -54,7 +54,7 @@ class OtherThread {
   std::thread thread_;
 };
 
-/// Every byte of a block is written, so larger arenas are made, and stay empty.
+/// Every byte of a block is written. So larger arenas are made, too, but stay empty.
 constexpr std::size_t kLargestFilledArena = std::size_t{1} << 24;
 
 struct Shelf {

@@ -1,5 +1,5 @@
-// Traces as text from other tools: a trace made of them reads like any other, and its own text
-// makes the same trace.
+// Traces as text from other tools: a trace made from text can be read like any other, and written
+// as text again it gives the same trace.
 #include <sstream>
 
 #include "choices.h"

@@ -1,5 +1,5 @@
-// Feeds the reader of traces with what libFuzzer makes of a real one. Checksums would turn nearly
-// all of it away: they are put right first, so that the code after them is reached.
+// Feeds the reader of traces with real ones that libFuzzer has changed. Checksums would refuse
+// nearly all of these, so they are corrected first, to reach the code behind them.
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -40,7 +40,7 @@ void put_checksums_right(std::string& bytes) {
   __builtin_trap();
 }
 
-/// What the reader promises of its events (event.h), seen from outside.
+/// Verifies what the reader promises about its events (event.h), from the outside.
 void read_all(const std::string& bytes) {
   Reader reader("input", std::make_unique<std::istringstream>(bytes));
   std::vector<bool> is_live;

@@ -1,6 +1,6 @@
-// What the kernel commits itself to for this program, where it counts all that could be written
-// (vm.overcommit_memory=2): little while the program is small. RLIMIT_DATA counts the same, so a
-// program under a tight one runs.
+// With vm.overcommit_memory=2 the kernel counts all memory that a program could write to. For a
+// small program that must be little. RLIMIT_DATA counts the same, so a program under a low limit
+// runs.
 
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@ int main() {
   mallinfo2();  // who looks has a heap from then on
   void* const first = opaque(malloc(100));
   CHECK(strata_release_memory != nullptr, "the program does not run on Strata");
-  // VmData: what could be written, its stacks aside. The first regions of the heap are 16 MiB.
+  // VmData: what could be written, except for stacks. The first regions of the heap are 16 MiB.
   const std::size_t committed = status_bytes("VmData");
   fprintf(stderr, "committed %zu KiB, of %zu KiB virtual\n", committed / kKiB,
           status_bytes("VmSize") / kKiB);

@@ -1,6 +1,6 @@
-// The process has as many mappings as the kernel allows (vm.max_map_count): what needs one more is
-// refused with ENOMEM or served from what is there, nothing that lives is harmed, every free
-// succeeds, and when there are mappings again everything works and nothing is lost.
+// The process has as many mappings as the kernel allows (vm.max_map_count). A request that needs
+// another one is refused with ENOMEM, or served from memory that is there; no live block is harmed;
+// every free succeeds. When there are mappings again, everything works and nothing is lost.
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -81,10 +81,11 @@ struct Pages {
   std::size_t count;
 };
 
-/// Cuts a mapping of single pages with two protections into as many as the kernel keeps.
+/// Cuts one mapping into as many as the kernel lets the process have, of single pages with two
+/// protections by turns.
 Pages use_up_mappings() {
   constexpr std::size_t kPage = 4096;
-  // Twice the largest limit that is met where nobody raised it; Debian's is 65530.
+  // Twice the largest limit that a system has unless somebody raised it; Debian's is 65530.
   constexpr std::size_t kCount = 4 * 65536;
   auto* const p = static_cast<char*>(
       mmap(nullptr, kCount * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
@@ -106,7 +107,7 @@ int main() {
   strata_release_memory();
   const std::size_t live = stats_number("live");
   const std::size_t resident = resident_bytes();
-  // Some live, so that mappings would have to be cut.
+  // Some blocks are live, so that mappings would have to be cut.
   for (std::size_t i = 0; i < kBlocks; i += 2) take(i, size_of(i));
 
   const Pages used_up = use_up_mappings();
@@ -117,7 +118,7 @@ int main() {
   g_refused = 0;
   take_and_drop();
   CHECK(g_refused == 0, "memory is refused when there are mappings again");
-  // What is kept goes now, and so do the addresses of what could not be cut out.
+  // Now kept ranges go back, and so do the addresses of ranges that could not be cut out.
   strata_release_memory();
   CHECK(stats_number("live") <= live, "a block is lost");
   CHECK(stats_number("kept_bytes") == 0, "a range stays kept for ever");

@@ -1,5 +1,5 @@
-// What a small program costs in memory, whatever the kernel does with transparent huge pages: one
-// under its few objects would be more than all of them.
+// A small program needs little memory, whatever the kernel does with transparent huge pages: a
+// single one under its few objects would be more than all of them.
 //
 //   small_program        little is resident
 //   small_program huge   huge pages are: STRATA_HUGE_PAGES=always asks for them
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     CHECK(object != nullptr, "memory was refused");
     std::memset(object, 1, kBytes);
   }
-  // Counted page by page, unlike VmRSS, which lags behind by up to 64 pages.
+  // Counted page by page, unlike VmRSS, which may be behind by up to 64 pages.
   const std::size_t anonymous = memory_field("/proc/self/smaps_rollup", "Anonymous");
   const std::size_t huge = memory_field("/proc/self/smaps_rollup", "AnonHugePages");
   fprintf(stderr, "%zu KiB anonymous, %zu KiB of them in huge pages\n", anonymous / kKiB,

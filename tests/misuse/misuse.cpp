@@ -1,6 +1,5 @@
-// One misuse of the malloc per run: misuse <case> [at-once]. Each is written so that the allocator
-// can see it, at the latest when free objects are returned; the program then must not come to its
-// end.
+// Misuses the malloc once: misuse <case> [at-once]. The allocator can see each misuse, at the
+// latest when free objects go back to their spans; then the program must not reach its end.
 
 #include "misuse/misuse.h"
 
@@ -22,8 +21,8 @@
 
 namespace {
 
-/// Sends everything that lies in this thread's cache to its span, where it is verified. A run that
-/// asks for "at-once" does not come so far.
+/// Returns everything in this thread's cache to its span, which verifies it. A run that asks for
+/// "at-once" must not come so far.
 bool g_at_once = false;
 void return_all() {
   CHECK(!g_at_once, "the misuse was not seen at once");
@@ -46,7 +45,7 @@ void double_free_with_others_between() {
   return_all();
 }
 
-/// Both copies lie in the thread's cache when the process ends.
+/// Both copies are in the thread's cache when the process ends.
 void double_free_found_at_exit() {
   char* p = get(100);
   char* q = get(100);
@@ -58,7 +57,7 @@ void double_free_found_at_exit() {
   exit(0);
 }
 
-/// The first copy has gone on from the thread's cache, for other threads, and not to its span.
+/// The first copy has left the thread's cache and is on its way to other threads, not in its span.
 void double_free_on_its_way_at_exit() {
   char* blocks[1000];
   for (char*& block : blocks) block = get(100);
@@ -70,7 +69,8 @@ void double_free_on_its_way_at_exit() {
   exit(0);
 }
 
-/// The second copy comes to its span when all other objects are back and the span is gone.
+/// When one copy reaches the span, it is the last object, and the span goes. Then comes the other
+/// copy.
 void double_free_of_a_spans_last_object() {
   static std::atomic<char*> handed_over{nullptr};
   std::thread other([] {
@@ -86,7 +86,7 @@ void double_free_of_a_spans_last_object() {
   return_all();
 }
 
-/// Between both frees the first copy leaves the thread's cache.
+/// Between the two frees, the first copy leaves the thread's cache.
 void double_free_far_apart() {
   static char* blocks[3000];
   for (auto& block : blocks) {
@@ -130,7 +130,7 @@ void double_free_from_another_thread() {
   other.join();
 }
 
-/// A thread that is to be cancelled is not before it has said its sentence.
+/// A thread that is to be cancelled must be able to say its sentence first.
 void double_free_by_a_cancelled_thread() {
   std::thread([] {
     char* p = get(100);
@@ -164,7 +164,7 @@ void double_free_of_aligned() {
   free(opaque(p));
 }
 
-/// The blocks follow each other before there is a heap.
+/// Before there is a heap, blocks lie one behind the other.
 void overflow_into_the_next_block() {
   char* p = get(100);
   char* q = get(100);
@@ -172,7 +172,7 @@ void overflow_into_the_next_block() {
   free(q);
 }
 
-/// The word before a block is its size.
+/// The word before this block is its size.
 void underflow_by_one_of_first() {
   char* p = get(100);
   opaque(p)[-1] = '/';

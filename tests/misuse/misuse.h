@@ -6,7 +6,7 @@
 
 #include "support/check.h"
 
-/// \file  What the parts of the misuse program share.
+/// \file  What the parts of the misuse program have in common.
 
 struct Case {
   const char* name;
@@ -21,7 +21,7 @@ inline constexpr std::size_t kHuge = std::size_t{5} << 20;
 
 inline char* get(std::size_t bytes) { return static_cast<char*>(opaque(malloc(bytes))); }
 
-/// The cases that only full checks or guard pages see.
-/// \returns  false if there is none of the name
+/// The cases that only full checks or guard pages notice.
+/// \returns  false if no case has this name
 bool run_checked_case(const char* name);
 void list_checked_cases();

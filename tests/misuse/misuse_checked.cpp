@@ -1,4 +1,4 @@
-// Misuse that the malloc sees when it is asked to look: under full checks, or between guard pages.
+// Misuse that the malloc notices when it is told to look for it: by full checks, or by guard pages.
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -31,8 +31,9 @@ void read_after_free() {
   read_from(opaque(p) + 5);
 }
 
-/// An object that is guarded although nobody asked: it has no byte more than was asked for, where
-/// its class would have. Of 131,072 that come from the spans one leads to a guarded one.
+/// Gets an object that is guarded although nobody asked for it. Such an object has not a byte more
+/// than requested, while others have all of their class. Of the objects that come from spans, one
+/// in 131,072 leads to a guarded one.
 char* get_guarded_by_chance(std::size_t bytes) {
   std::vector<char*> batch(10'000);
   for (int round = 0; round < 1000; ++round) {
@@ -60,7 +61,7 @@ void write_after_free_in_a_thread_by_chance() {
 void overflow_by_chance() {
   for (;;) {
     char* p = get_guarded_by_chance(272);
-    // At its slot's end, or at its start.
+    // A guarded object lies at the end of its slot, or at its start.
     if (reinterpret_cast<std::uintptr_t>(p + 272) % 4096 == 0) write_to(opaque(p) + 272);
     free(p);
   }
@@ -79,7 +80,7 @@ void write_after_free() {
   malloc_trim(0);  // what waits is verified
 }
 
-/// Nobody asks: the place is verified when it is used again.
+/// Nobody frees or returns the object: it is verified when it is used again.
 void write_after_free_found_by_use() {
   char* p = get(100);
   free(p);
@@ -163,7 +164,7 @@ void overflow_seen_by_realloc() {
   free(realloc(p, 90));
 }
 
-/// The bytes after this small object belong to no object yet.
+/// The bytes behind this small object belong to no object yet.
 void overflow_beyond_its_own_slack() {
   char* p = get(8);
   write_to(opaque(p) + 39);
@@ -176,7 +177,7 @@ void underflow_of_the_only_object() {
   free(p);
 }
 
-// What nobody frees is looked at in the end.
+// Blocks that nobody frees are verified at the end of the process.
 
 void overflow_never_freed() {
   write_to(opaque(get(100)) + 100);
@@ -213,7 +214,7 @@ void aligned_delete_of_an_array() {
 void free_of_new() { free(opaque(::operator new(100))); }
 void delete_of_malloc() { ::operator delete(opaque(get(100))); }
 
-/// What is before an object is known where that is another one.
+/// The byte before an object can be verified if it belongs to another object.
 void underflow_by_one() {
   static char* all[2000];
   for (char*& each : all) each = get(100);
@@ -226,7 +227,7 @@ void underflow_by_one() {
   }
 }
 
-/// Of two guarded objects one ends at its guard, and one begins at it.
+/// Of two guarded objects, one ends at its guard page and one begins at it.
 void overflow_by_a_read() {
   for (int i = 0; i < 2; ++i) {
     char* p = get(128);
@@ -256,7 +257,7 @@ void aligned_delete_of_another_class() {
                      kAlign64);
 }
 void sized_delete_of_large() { ::operator delete(opaque(::operator new(kLarge)), kLarge - 1); }
-/// The C library has no free_sized yet: it is the linked malloc's, or a preloaded one's.
+/// The C library may not have free_sized yet: then the linked or the preloaded malloc has it.
 template <typename Function>
 Function* find(Function* linked, const char* name) {
   if (linked == nullptr) linked = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -280,7 +281,7 @@ void aligned_delete_with_another() {
   ::operator delete(opaque(::operator new(100, kAlign64)), kAlign128);
 }
 
-/// The forms that the cases above do not have.
+/// Forms that the cases above do not use.
 void nothrow_new_of_an_object() { ::operator delete[](opaque(::operator new(100, std::nothrow))); }
 void nothrow_new_of_an_array() { ::operator delete(opaque(::operator new[](100, std::nothrow))); }
 void aligned_nothrow_new_of_an_object() {

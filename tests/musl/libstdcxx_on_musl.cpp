@@ -1,6 +1,6 @@
-// What Debian's libstdc++.a and libgcc_eh.a, which are made for glibc, take from it and musl has
-// not. With it a C++ program of musl is linked from Debian's packages alone. On a system whose C
-// library is musl, nothing of this is needed.
+// Debian's libstdc++.a and libgcc_eh.a are made for glibc; these are the functions that they take
+// from it and musl does not have. So a C++ program can be linked with musl from Debian's packages
+// alone. A system whose C library is musl needs nothing of this.
 #include <link.h>
 #include <pthread.h>
 #include <sys/random.h>
@@ -17,7 +17,7 @@ std::uint32_t arc4random() {
   return getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
 }
 
-// The unwinder asks which object an address of code lies in, and where its unwind tables are.
+// The unwinder asks in which object an address of code lies, and where its unwind tables are.
 struct dl_find_object {
   unsigned long long flags;
   void* map_start;
@@ -64,7 +64,7 @@ extern "C" int _dl_find_object(void* address, dl_find_object* found) {
 
 namespace {
 
-// The destructors of a thread's thread_local objects, the latest first.
+// The destructors of the thread_local objects of a thread, the last one first.
 struct Ending {
   void (*destroy)(void*);
   void* object;

@@ -1,4 +1,4 @@
-// A C program of musl on the malloc.
+// A C program that uses musl and the malloc.
 //
 //   musl_program works          uses all of it, and ends with status 0
 //   musl_program double_free    dies
@@ -17,11 +17,11 @@
 
 enum { kThreads = 4, kRounds = 20000, kHeld = 256 };
 
-// Weak: a preloaded library has it, and the program is not linked with it.
+// Weak: the program is not linked with a preloaded library, which has them.
 __attribute__((weak)) size_t strata_stats_json(char* buffer, size_t size);
 __attribute__((weak)) int strata_release_memory(void);
 
-// Blocks travel from the thread that allocated them to one that frees them.
+// Blocks go from the thread that allocated them to another one that frees them.
 static void* handed_over[kThreads][kHeld];
 static pthread_barrier_t barrier;
 static pthread_key_t key;
@@ -97,7 +97,7 @@ static void check_limits(void) {
   free(zero);
 }
 
-// What the C library itself allocates.
+// Functions of the C library that allocate.
 static void use_the_library(void) {
   char* line = NULL;
   size_t capacity = 0;

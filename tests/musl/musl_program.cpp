@@ -1,4 +1,5 @@
-// A C++ program of musl on the malloc: containers, exceptions, threads and every operator new.
+// A C++ program that uses musl and the malloc: containers, exceptions, threads and every operator
+// new.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
