@@ -1,5 +1,5 @@
-// AddressSanitizer's runtime is preloaded before Strata: malloc is its own, Strata's heap lies
-// where its shadow is not, and each gets back what it gave.
+// AddressSanitizer's runtime is preloaded before Strata: malloc is the sanitizer's, Strata's heap
+// lies outside the sanitizer's shadow, and each of the two gets back what it handed out.
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// Handlers of SIGABRT and SIGSEGV that report: they allocate as if nothing had happened, free
-// what the program had, write a backtrace, fork, ask another thread for help, wait for the end
-// of others. They come to their end also where the malloc itself died, with its locks held.
+// Handlers of SIGABRT and SIGSEGV that write reports: they allocate as if nothing had happened,
+// free blocks of the program, take a backtrace, fork, ask another thread for help, wait until other
+// threads end. They reach their end even where the malloc itself died, with its locks held.
 
 #include <strata/malloc.h>
 
@@ -30,7 +30,7 @@ std::vector<std::thread> g_threads;
 void* g_small;
 void* g_huge;
 
-/// Every way to a block, each whole and apart from the others.
+/// Allocates in every way. Each block must be whole, and overlap no other.
 void allocate_as_usual() {
   unsigned char* blocks[std::size(kSizes)];
   for (std::size_t i = 0; i < std::size(kSizes); ++i) {
@@ -78,7 +78,7 @@ void report(int) {
   CHECK(write(g_request[1], &byte, 1) == 1 && read(g_answer[0], &byte, 1) == 1, "the helper");
   close(g_end[1]);
   for (std::thread& thread : g_threads) thread.join();
-  // What a loop leaves behind is not the end.
+  // Nor is it the end if a loop leaves memory behind.
   for (int i = 0; i < 500; ++i) allocate_as_usual();
   _exit(kHandled);
 }
@@ -91,8 +91,8 @@ void help() {
   }
 }
 
-/// Has a cache with objects of the kind that die_in_the_malloc() frees, until the handler wants its
-/// end.
+/// Fills a cache with objects of the kind that die_in_the_malloc() frees. The thread ends when the
+/// handler wants it to.
 void wait_for_the_end(int ready) {
   void* blocks[300];
   for (void*& block : blocks) block = malloc(100);
@@ -101,7 +101,7 @@ void wait_for_the_end(int ready) {
   CHECK(write(ready, &byte, 1) == 1 && read(g_end[0], &byte, 1) == 0, "the end");
 }
 
-/// More than there are caches that wait for other threads: then some are emptied.
+/// More threads than caches that wait for other threads: when they end, some caches are emptied.
 void start_threads() {
   constexpr int kThreads = 40;
   int ready[2];
@@ -111,7 +111,7 @@ void start_threads() {
   for (int i = 0; i < kThreads; ++i) CHECK(read(ready[0], &byte, 1) == 1, "a thread");
 }
 
-/// Seen when the objects are back in their span, under its lock.
+/// The malloc notices it when the objects are back in their span, whose lock it holds.
 void die_in_the_malloc() {
   strata_profile_start(std::size_t{1} << 30);
   void* p = malloc(100);

@@ -12,7 +12,7 @@
 
 /// \file  Blocks that the C library allocates and the program frees.
 
-/// Has the C library allocate in many ways; `expect` is told of each block before it is freed.
+/// Makes the C library allocate in many ways. Each block is passed to `expect` before it is freed.
 template <typename Expect>
 void cross_the_c_library(Expect expect) {
   const auto give_back = [&](void* p) {
@@ -35,7 +35,7 @@ void cross_the_c_library(Expect expect) {
   char* line = nullptr;
   std::size_t room = 0;
   CHECK(getline(&line, &room, file) == 701, "getline");
-  // The C library resizes what the program gives it.
+  // The C library resizes blocks that the program gives it.
   char* own = static_cast<char*>(malloc(2));
   std::size_t own_room = 2;
   CHECK(getline(&own, &own_room, file) == 6 && std::strcmp(own, "short\n") == 0, "getline");

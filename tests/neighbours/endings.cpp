@@ -1,6 +1,7 @@
-// Every way a thread or a process comes to its end, with code that allocates and frees on the way.
+// Every way in which a thread or a process may end, with code that allocates and frees at that
+// time.
 //
-// usage: endings; it runs itself once per ending of a process
+// usage: endings; it runs itself once for each way in which a process may end
 
 #include <malloc.h>
 #include <pthread.h>
@@ -41,7 +42,7 @@ void churn() {
 pthread_key_t g_key;
 void* g_left_in_last_round;
 
-/// Comes back in every round that there is. What it frees in one it allocated in the one before.
+/// Is called again in every round there is. Each time it frees what it allocated the time before.
 void in_each_round(void* value) {
   auto* rounds = static_cast<int*>(value);
   churn();
@@ -116,7 +117,7 @@ void threads_end() {
     CHECK(pthread_create(&thread, nullptr, wait_to_be_cancelled, nullptr) == 0, "pthread_create");
     pthread_cancel(thread);
     pthread_join(thread, &result);
-    // Cancelled before it came to anything, or in the middle of its life.
+    // The thread was cancelled before it did anything, or in the middle of its work.
     if (g_steps != 0) expect_steps(g_steps);
   }
   CHECK(mallinfo2().uordblks < live_before + kMiB, "threads that end leave memory behind");
@@ -130,7 +131,7 @@ void step() {
   std::thread(churn).join();
 }
 
-/// The last to run of all that is registered.
+/// Runs last of everything that is registered.
 [[gnu::destructor]] void after_everything() {
   churn();
   if (g_steps >= 100) _exit(g_steps == 103 ? 0 : 1);
@@ -179,7 +180,7 @@ void pthread_exit_in_main() {
   pthread_exit(make(10));
 }
 
-/// Threads of the malloc's own are none of the program's: they do not keep it alive.
+/// The malloc's own threads do not count as the program's: they do not keep it alive.
 void end_with_the_last_thread() {
   g_steps = 100;
   for (int i = 0; i < 2; ++i) atexit(step);

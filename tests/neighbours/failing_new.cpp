@@ -1,5 +1,5 @@
-// A C++ program that has of the C++ runtime only what it refers to: no strings, no streams. Its
-// handler of failing news is called all the same, by those that throw nothing, too.
+// A C++ program that takes from the C++ runtime only what it refers to: no strings, no streams.
+// Still, all forms of new that fail call its new handler, also those that do not throw.
 
 #include <unistd.h>
 

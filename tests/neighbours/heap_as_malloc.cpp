@@ -1,5 +1,5 @@
-// A program whose malloc is a heap of its own, with so many pthread keys that the C library
-// allocates for the value of one more.
+// A program whose malloc is one of its own heaps. It has so many pthread keys that for the value of
+// one more key the C library allocates.
 
 #include <strata/heap.h>
 
@@ -25,7 +25,7 @@ strata_heap* the_heap() {
   return heap;
 }
 
-/// This thread's calloc uses the heap and then has no memory.
+/// Whether calloc in this thread uses the heap and then says that there is no memory.
 thread_local bool t_is_refused = false;
 
 }  // namespace

@@ -1,7 +1,6 @@
-// The process ends while heaps live, with blocks in them, and other threads are in the middle of
-// their calls.
+// The process ends while heaps exist that contain blocks, and while other threads call them.
 //
-// usage: heap_endings; it runs itself once per ending and kind of heap
+// usage: heap_endings; it runs itself once for each ending and kind of heap
 
 #include <strata/heap.hpp>
 
@@ -40,7 +39,7 @@ void churn(Heap& heap) {
   }
 }
 
-/// What an exit handler may do: use heaps that live, and make one that nobody ends.
+/// What an exit handler may do: use heaps that exist, and make one that nobody ends.
 void step() {
   churn(*g_shared);
   auto* another = new Heap(g_kind);
@@ -58,7 +57,7 @@ void leave_blocks() {
   }
 }
 
-/// Threads that never stop.
+/// Starts threads that never stop.
 void let_others_work() {
   static std::atomic<int> working{0};
   for (int i = 0; i < 3; ++i) {
@@ -121,8 +120,8 @@ constexpr Ending kEndings[] = {
     {"exit in the last thread", end_by_the_last_thread, true},
 };
 
-/// Runs it in a child.
-/// \returns  what it said on standard error
+/// Runs the ending in a child.
+/// \returns  what the child wrote to standard error
 std::string said_at(const Ending& ending) {
   int ends[2];
   CHECK(pipe(ends) == 0, "pipe");

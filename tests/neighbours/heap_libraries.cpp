@@ -1,5 +1,6 @@
-// Libraries, and the program if it can, use heaps while each of the others has some. The linker
-// gives an inline function of one to all; what it calls has to know the heaps of all.
+// Each library, and the program if it can, uses heaps while all the others have some, too. The
+// linker gives everybody the same copy of an inline function. What it calls must know everybody's
+// heaps.
 //
 // usage: heap_libraries <library>...
 

@@ -1,5 +1,5 @@
-// A part of a program, a library or the program itself, that has strata::heap and strata::toolkit
-// linked in for itself. See heap_libraries.cpp.
+// A part of a program: a library, or the program itself. It is linked with its own strata::heap and
+// strata::toolkit. See heap_libraries.cpp.
 
 #include <strata/strata.hpp>
 
@@ -32,7 +32,7 @@ void fill(Source& source) {
 
 }  // namespace
 
-/// Uses heaps of this part before and after what happens meanwhile.
+/// Uses heaps of this part before and after `meanwhile`.
 extern "C" [[gnu::visibility("default")]] void use_heaps(const std::function<void()>& meanwhile) {
   strata::Heap heap;
   strata::ThreadHeaps thread_heaps;

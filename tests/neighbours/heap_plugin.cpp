@@ -1,5 +1,5 @@
-// A library with heaps of its own, whose constructor may wait for a thread that makes one, or one
-// whose constructor makes the program one. See heap_plugins.cpp.
+// A library with its own heaps, whose constructor may wait for a thread that makes one; or a
+// library whose constructor makes the program create a heap. See heap_plugins.cpp.
 
 #include <strata/heap.h>
 

@@ -1,4 +1,4 @@
-// Heaps and libraries that come and go.
+// Heaps, and libraries that come and go.
 //
 // usage: heap_plugins unloaded <library>        with heaps of its own: the program's threads, and
 //                                               its malloc, outlive them
@@ -46,7 +46,7 @@ void outlive(const char* path) {
   CHECK(dlclose(library) == 0, "dlclose");
   is_closed = true;
   user.join();
-  // Beyond the limit of the test, which the malloc and all heaps share.
+  // More than the limit of this test, which the malloc and all heaps share.
   constexpr std::size_t kBytes = 1 << 20;
   std::vector<void*> blocks;
   for (int i = 0; i < 40; ++i) {
@@ -66,7 +66,7 @@ void make_heap() {
   CHECK(heap.allocate(100) != nullptr, "the heap does not work");
 }
 
-/// A thread of this process waits for something.
+/// Whether a thread of this process is waiting for something.
 bool sleeps(pid_t thread) {
   const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
   char text[256];
@@ -98,7 +98,7 @@ void race(const char* path) {
 
 }  // namespace
 
-/// The dynamic loader's lock is held: the other thread gets as far as it can without.
+/// Here the lock of the dynamic loader is held: the other thread gets as far as it can without it.
 extern "C" void in_constructor() {
   g_in_constructor = true;
   while (!g_has_heap && (g_other == 0 || !sleeps(g_other))) std::this_thread::yield();

@@ -1,7 +1,7 @@
-// A timer's signal handler that allocates, keeps, resizes and frees, and a thread that it
-// interrupts again and again where the malloc holds its locks: nothing waits for itself, nothing is
-// handed out twice. (On the few instructions where malloc and free take no lock there is no such
-// promise, so the thread asks for sizes that have none.)
+// A timer's signal handler that allocates, keeps, resizes and frees. It interrupts a thread again
+// and again while the malloc holds its locks: nobody waits for itself, no block is handed out
+// twice. (This is not promised for the few instructions where malloc and free take no lock. So the
+// thread uses sizes that do not have them.)
 
 #include <malloc.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// What operator new does when memory is out: it calls the handler, and throws. See late_runtime.c.
+// When memory is out, operator new calls the new handler, and throws. See late_runtime.c.
 
 #include <stdio.h>
 #include <unistd.h>

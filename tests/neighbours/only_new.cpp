@@ -1,6 +1,6 @@
-// A C++ program that says new and never malloc or free, as most do. Linked with the archive, what
-// the C library allocates comes from Strata all the same, and what options ask for happens: under
-// STRATA_GUARD_RATE=1 small objects stand between guard pages.
+// A C++ program that uses new and never malloc or free, like most. It is linked with the archive;
+// still, the C library allocates from Strata, too, and options have their effect: with
+// STRATA_GUARD_RATE=1, small objects lie between guard pages.
 
 #include <string>
 

@@ -5,7 +5,7 @@
 
 #include "support/check.h"
 
-/// A call, no jump: the C library is to see that this library asks.
+/// opaque() makes it a call, not a jump: the C library is to see that this library asks.
 extern "C" void* outer_load(const char* name) {
   return opaque(dlopen(name, RTLD_NOW | RTLD_DEEPBIND));
 }

@@ -1,5 +1,5 @@
-// A program that replaces operator new and delete for alignments, only the two plain ones, by an
-// arena of its own. The other forms that take an alignment call them, as the language wants it.
+// A program that replaces only the two plain forms of aligned operator new and delete, by its own
+// arena. The other aligned forms call these two, as the language requires.
 
 #include <atomic>
 #include <cstdint>
@@ -49,7 +49,7 @@ int main() {
   g_refuse = true;
   CHECK(::operator new(n, a, std::nothrow) == nullptr, "nothrow new threw, or found memory");
   CHECK(::operator new[](n, a, std::nothrow) == nullptr, "nothrow new[] threw, or found memory");
-  // Those without an alignment are nobody's but Strata's.
+  // The forms without an alignment stay Strata's.
   void* const plain = ::operator new(n);
   CHECK(!is_own(plain), "a form without an alignment is the program's");
   ::operator delete(plain);

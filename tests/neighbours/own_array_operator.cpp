@@ -1,5 +1,5 @@
-// A program that replaces one operator for arrays alone, by a call of the one for objects. Then
-// arrays are made by one kind of operator and freed by the other, which is no mistake.
+// A program that replaces only one of the operators for arrays, by a call of the one for objects.
+// So arrays are made by one kind of operator and freed by the other, which is no mistake.
 
 #include <new>
 

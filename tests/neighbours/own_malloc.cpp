@@ -1,6 +1,6 @@
-// A program with a malloc of its own, all of it, beside Strata: the C library and the program use
-// the program's, operator new stays Strata's, and each gets back what it gave. What the program
-// leaves out is served by what it defines.
+// A program that has a whole malloc of its own, beside Strata. The program and the C library use
+// this malloc, operator new stays Strata's, and each gets back what it handed out. Functions that
+// the program does not define are served by those that it defines.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 namespace {
 
-/// The program's malloc: one block after the other, each with its size in front; freed ones are
+/// The program's malloc: one block behind the other, each with its size in front. A freed block is
 /// only marked.
 constexpr std::size_t kArenaBytes = std::size_t{128} << 20;
 alignas(4096) char g_arena[kArenaBytes];
@@ -83,7 +83,7 @@ void* realloc(void* p, std::size_t bytes) noexcept {
 
 namespace {
 
-/// The function that programs find under a name that this one does not define.
+/// The function that programs find under a name that this program does not define.
 template <typename Function>
 Function* find(const char* name) {
   auto* const function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
@@ -95,7 +95,7 @@ void use_what_the_program_leaves_out() {
   void* p = find<void*(void*, std::size_t, std::size_t)>("reallocarray")(malloc(10), 10, 10);
   CHECK(is_own(p), "reallocarray is not by the program's realloc");
   free(p);
-  // The C library's own go by its own malloc.
+  // Without Strata's library, the C library's own functions call its own malloc.
   if (dlsym(RTLD_DEFAULT, "strata_malloc") == nullptr) return;
   for (const char* name : {"valloc", "pvalloc"}) {
     p = find<void*(std::size_t)>(name)(100);

@@ -1,6 +1,6 @@
-// A program that replaces operator new and delete, only the two plain ones, by an arena of its own,
-// while Strata serves malloc. All forms of new and delete that the program did not replace call
-// those that it did, as the language wants it; nothing comes to the wrong one.
+// A program that replaces only the two plain forms of operator new and delete, by its own arena,
+// while Strata serves malloc. The forms of new and delete that it did not replace call those that
+// it did, as the language requires; no block gets to the wrong one.
 
 #include <malloc.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ void* operator new(std::size_t bytes) {
   ++g_live;
   return g_arena + at;
 }
-// As programs from before C++14 do.
+// Like programs from before C++14.
 #if !defined(__clang__)  // which has no such warning
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
@@ -56,7 +56,7 @@ struct Text {
   std::string text = std::string(100, 't');
 };
 
-/// Each form of new, and the forms of delete that may take it back.
+/// Calls each form of new, and the forms of delete that may free its block.
 void every_form() {
   const std::size_t n = opaque(std::size_t{100});
   const auto expect_own = [](void* p) {
@@ -79,7 +79,7 @@ void every_form() {
   CHECK(::operator new[](n, std::nothrow) == nullptr, "nothrow new[] threw, or found memory");
   t_refuse = false;
 
-  // The aligned forms are nobody's but Strata's.
+  // The aligned forms stay Strata's.
   const std::align_val_t a{64};
   const auto expect_strata = [](void* p) {
     CHECK(!is_own(p) && malloc_usable_size(p) >= 64, "an aligned form is not Strata's");

@@ -1,5 +1,5 @@
-// A library that allocates in every way a library can: in its constructors, in static and
-// thread-local objects, in threads of its own, for its caller. See plugins.cpp.
+// A library that allocates in every way that a library can: in constructors, in static and
+// thread-local objects, in its own threads, for its caller. See plugins.cpp.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void churn() {
 
 extern "C" {
 
-/// Allocates and frees, here and in a thread that has come and gone.
+/// Allocates and frees, in this thread and in another one, which then ends.
 void plugin_work() {
   t_object.names.emplace_back("used");
   churn();
@@ -66,7 +66,7 @@ void plugin_work() {
   }).join();
 }
 
-/// A thread that ends some time; what it needs of this library it is done with.
+/// Starts a thread that may still be ending when the library is unloaded, but no longer needs it.
 void plugin_start_thread() {
   g_threads_done = 0;
   pthread_t thread;
@@ -79,8 +79,8 @@ void plugin_start_thread() {
   pthread_join(thread, nullptr);
 }
 
-/// A block for the caller to free.
+/// Makes a block that the caller frees.
 void* plugin_make(std::size_t bytes) { return std::memset(malloc(bytes), 'p', bytes); }
-/// Frees a block that the caller made.
+/// Frees a block of the caller's.
 void plugin_take(void* block) { free(block); }
 }

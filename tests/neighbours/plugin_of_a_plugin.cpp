@@ -1,5 +1,5 @@
-// A library loads another by its name alone, which only the first one's RUNPATH finds: whoever
-// stands between a program and dlopen must not be taken for the caller.
+// A library loads another one by its name alone, which only the first one's RUNPATH can find. Code
+// between a program and dlopen must not be mistaken for the caller.
 //
 // usage: plugin_of_a_plugin <library> <name of the other>
 

@@ -1,5 +1,6 @@
 // Libraries that allocate are loaded and unloaded, again and again, by a thread that ends and by
-// one that stays; blocks pass between them and the program, and outlive the library.
+// one that stays. They pass blocks to the program and get others; some blocks live on when the
+// library is gone.
 //
 // usage: plugins <library> [deepbind]
 //   deepbind  with RTLD_DEEPBIND. Where Strata is no shared library, or STRATA_DEEPBIND keeps the
@@ -28,7 +29,7 @@ Function find(void* library, const char* name) {
   return function;
 }
 
-/// Whether the library's malloc is this program's.
+/// Whether the library's malloc is also this program's.
 bool has_our_malloc(void* library) {
   const std::size_t before = mallinfo2().hblkhd;
   void* const block = find<void* (*)(std::size_t)>(library, "plugin_make")(5 * kMiB);
@@ -49,8 +50,8 @@ void use(const char* path, bool is_deep, int round, std::vector<unsigned char*>&
   if (library == nullptr) fprintf(stderr, "%s\n", dlerror());
   CHECK(library != nullptr, "the library cannot be loaded");
   const auto work = find<void (*)()>(library, "plugin_work");
-  // The thread-local object of a thread that goes on keeps the library; that of one that ends does
-  // not.
+  // A thread-local object of a thread that runs on keeps the library loaded. That of a thread that
+  // ends does not.
   std::thread(work).join();
   if (round % 8 == 7) work();
   find<void (*)()>(library, "plugin_start_thread")();

@@ -1,4 +1,4 @@
-// Libraries with pools are unloaded, if they were compiled so that they can be.
+// Libraries with pools can be unloaded if they were compiled for that.
 //
 // usage: pool_plugins <library>
 

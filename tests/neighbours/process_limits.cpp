@@ -1,7 +1,7 @@
-// Limits of the process that the malloc must live with: address space and data that are limited
-// before the program starts or while it runs, and threads with the smallest stack there is.
+// Limits of the process with which the malloc must work: of address space and data, set before the
+// program starts or while it runs, and threads with the smallest possible stack.
 //
-// usage: process_limits; it runs itself with the limits that are there from the start
+// usage: process_limits; it runs itself with the limits that exist from the start
 
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-/// The calls that go deepest, with little stack of their own.
+/// Makes the calls that need most stack, and itself needs little.
 void* work(void*) {
   void* blocks[64];
   std::size_t count = 0;
@@ -42,8 +42,8 @@ void* work(void*) {
   return nullptr;
 }
 
-/// Takes blocks until there are none.
-/// \returns  bytes
+/// Allocates blocks until there are none.
+/// \returns  how many bytes there were
 std::size_t fill(std::size_t block_bytes) {
   std::size_t taken = 0;
   void* last = nullptr;  // a list through the blocks: nothing else allocates
@@ -80,8 +80,8 @@ void run_limited(const char* program, int resource, std::size_t bytes, const cha
   });
 }
 
-/// A program that starts under a limit starts under any larger one: no part of the malloc takes so
-/// much at once that nothing is left for the others.
+/// A program that starts under a limit starts under every larger one: no part of the malloc takes
+/// so much at once that it leaves nothing for the others.
 void expect_no_gap(const char* program) {
   bool has_started = false;
   for (std::size_t bytes = 8 * kMiB; bytes < 48 * kMiB; bytes += kMiB / 2) {
@@ -99,7 +99,7 @@ void expect_no_gap(const char* program) {
   CHECK(has_started, "the program needs 48 MiB to start");
 }
 
-/// What a program needs before it comes to its work.
+/// Allocates what a program needs before its own work begins.
 int start() {
   for (const std::size_t bytes : {0, 1, 50, 1000, 9000, 70'000}) {
     if (opaque(malloc(bytes)) == nullptr) return 1;
@@ -107,7 +107,7 @@ int start() {
   return 0;
 }
 
-/// Where the address space is tight, an object of each size leaves room for a thread's stack.
+/// In a tight address space, an object of each size still leaves room for a thread's stack.
 int touch_every_size() {
   free(opaque(malloc(1)));  // what the malloc takes to start is counted elsewhere
   const std::size_t before = status_bytes("VmSize");
@@ -143,7 +143,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "tight") == 0) return touch_every_size();
   if (argc > 1) {
     CHECK(malloc_usable_size(opaque(malloc(1))) <= 16, "the malloc is not Strata's");
-    // The program, its libraries, a thread's stack, guarded slots and records take their part.
+    // A part of the limit goes to the program, its libraries, a thread's stack, guarded slots and
+    // records.
     rlimit limit;
     getrlimit(RLIMIT_AS, &limit);
     const std::size_t least = limit.rlim_cur < 70 * kMiB || limit.rlim_cur == RLIM_INFINITY
@@ -164,11 +165,12 @@ int main(int argc, char** argv) {
     execl(argv[0], argv[0], "tight", nullptr);
     _exit(100);
   });
-  // From the start: the limits that people set are far above what the program needs.
+  // Limits from the start: those that people set are far above what the program needs.
   for (const std::size_t mib : {64, 96})
     run_limited(argv[0], RLIMIT_AS, mib * kMiB, "limited address space");
   run_limited(argv[0], RLIMIT_DATA, 96 * kMiB, "limited data");
-  // While it runs, below what it has already; in children, which keep their limits to themselves.
+  // Limits while the program runs, lower than what it already has. Children set them, so that the
+  // other tests do not have them.
   expect_in_child("address space that becomes limited", [] {
     free(opaque(malloc(10)));
     set_limit(RLIMIT_AS, status_bytes("VmSize") + 32 * kMiB);

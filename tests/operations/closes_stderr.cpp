@@ -1,4 +1,4 @@
-// Programs that are done with their standard error before their end.
+// Programs that give up their standard error before they end.
 //
 //   closes_stderr at_exit       closes it in an exit handler, as coreutils do
 //   closes_stderr reused FILE   closes every descriptor; their numbers become FILE
@@ -35,7 +35,7 @@ void reuse_all_numbers(const char* path) {
   atexit(close_standard_error);
 }
 
-/// As a daemon does that opens its files without care for their numbers.
+/// Like a daemon that opens its files without care for their numbers.
 void become_data(const char* path) {
   for (int fd = 0; fd < 3; ++fd) close(fd);
   for (int fd = 0; fd < 3; ++fd) CHECK(open(path, O_RDWR | O_CREAT, 0600) == fd, "no file");
@@ -69,7 +69,8 @@ void become_a_daemon() {
   }
 }
 
-/// As servers do, for ps: these texts lie one after the other.
+/// Like a server that shows a title in ps: the arguments and the environment lie one behind the
+/// other.
 void set_title(char* first, char** environment) {
   char* end = first + std::strlen(first);
   for (; *environment != nullptr; ++environment) end = *environment + std::strlen(*environment);

@@ -67,7 +67,7 @@ struct Block {
   std::size_t bytes;
 };
 
-/// \returns  false if it was refused
+/// \returns  false if an allocation was refused
 bool fill(Memory& memory, std::size_t total, std::size_t bytes, std::vector<Block>& blocks) {
   for (std::size_t got = 0; got < total; got += bytes) {
     void* const p = memory.allocate(bytes);

@@ -1,4 +1,4 @@
-// Prints the statistics of heaps in each of their states: "<heap>.<state> <json>" a line.
+// Prints the statistics of heaps in each of their states, in lines of "<heap>.<state> <json>".
 
 #include <strata/heap.hpp>
 
@@ -42,7 +42,7 @@ void free_from(Heap& heap, std::vector<void*>& live, std::size_t first) {
   live.resize(first);
 }
 
-/// Threads that wait, with caches, while the states are looked at.
+/// The threads keep caches, and wait while the statistics are printed.
 void use_in_threads(Heap& heap) {
   std::latch used(3);
   std::latch may_end(1);
@@ -85,7 +85,7 @@ void go_through_states(const Heap::Options& options) {
   print(heap, "reset");
 }
 
-/// Pages from the C library, over those that the heap gives back for ever.
+/// Pages that come from the C library, and go back to it.
 Heap::PageSource source_over_aligned_alloc() {
   Heap::PageSource source;
   source.map = [](void*, std::size_t bytes, std::size_t alignment) -> void* {
@@ -105,7 +105,7 @@ Heap::PageSource source_over_aligned_alloc() {
 
 int main() {
   Heap::Options usual;
-  // The figures are looked at one after the other: nothing may move by itself meanwhile.
+  // The statistics are printed one after the other: meanwhile nothing may change by itself.
   usual.reclaims = false;
   const auto run = [&](const char* name, auto&& set) {
     Heap::Options options = usual;

@@ -1,13 +1,13 @@
-// A program under a limit on the memory that is held.
+// A program under a limit on the memory that it holds.
 //
-//   limits hard   under STRATA_HARD_LIMIT=64m: small, large and huge blocks run out below the limit
-//                 with ENOMEM, nothing is damaged, and what was freed can be had again
-//   limits soft   under STRATA_SOFT_LIMIT=32m: what is freed above it goes back to the kernel
-//                 without the scavenger, and below it nothing is hurried
-//   limits quarantine   under STRATA_SOFT_LIMIT=64m STRATA_CHECKS=full: what waits is given up
-//   above
-//                 the limit, and by malloc_trim
-//   limits guarded   under STRATA_HARD_LIMIT=32m STRATA_GUARD_RATE=1: guarded objects are held
+//   limits hard        with STRATA_HARD_LIMIT=64m: small, large and huge blocks run out below the
+//                      limit with ENOMEM, nothing is damaged, and freed memory can be had again
+//   limits soft        with STRATA_SOFT_LIMIT=32m: memory freed above the limit goes back to the
+//                      kernel without the scavenger; below it nothing goes back in a hurry
+//   limits quarantine  with STRATA_SOFT_LIMIT=64m STRATA_CHECKS=full: the quarantine is emptied
+//                      above the limit, and by malloc_trim
+//   limits guarded     with STRATA_HARD_LIMIT=32m STRATA_GUARD_RATE=1: guarded objects count as
+//                      held
 
 #include <cerrno>
 #include <cstring>
@@ -19,7 +19,7 @@
 
 namespace {
 
-/// Fills memory with blocks of one size until there is none.
+/// Allocates blocks of one size until there is no memory.
 /// \returns  how many bytes there were
 std::size_t fill(std::size_t bytes, std::vector<unsigned char*>& blocks) {
   const std::size_t before = blocks.size();
@@ -90,13 +90,13 @@ void under_a_soft_limit() {
   CHECK(stats_number("soft_passes") < 128 * kMiB / (kLimit / 32) + 32,
         "passes come without measure");
   free_half();
-  // The objects are 2048 bytes each, and a 32nd of the limit may wait for the next pass.
+  // The objects have 2048 bytes each, and up to a 32nd of the limit may wait for the next pass.
   CHECK(stats_number("held_bytes") < 72 * kMiB, "what was freed stayed");
   CHECK(resident_bytes() < 80 * kMiB, "what was freed stayed resident");
   CHECK(stats_number("soft_returned_bytes") > 48 * kMiB, "what went back was not counted");
 }
 
-/// Frees so much of every class that its quarantine is full.
+/// Frees so much in each size class that its quarantine is full.
 void fill_quarantine() {
   for (std::size_t bytes = 16; bytes < 120'000; bytes += bytes / 8 + 1) {
     std::vector<void*> blocks;

@@ -1,6 +1,6 @@
-// Prints the malloc's statistics as JSON, one line for each state of the process, at rest: with
-// objects of every size, after all were freed, after everything went back, with threads that wait,
-// and after they ended.
+// Prints the malloc's statistics as JSON, one line for each state of the process at rest: with
+// objects of every size, after all were freed, after all memory went back, with threads that wait,
+// and after these ended.
 
 #include <barrier>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Statistics on a signal, under STRATA_STATS=signal: threads allocate as fast as they can while
-// signals arrive in all of them, each request is answered sooner or later, also where all threads
-// block the signal, and a forked child answers as well.
+// Statistics on a signal, with STRATA_STATS=signal: threads allocate as fast as they can while each
+// of them gets signals. Each request is answered sooner or later, even if all threads block the
+// signal, and a forked child answers, too.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -16,8 +16,8 @@
 
 namespace {
 
-/// Standard error goes into a file from here on.
-/// \returns  its name
+/// From now on standard error is a file.
+/// \returns  the file's name
 const char* catch_stderr() {
   static char name[] = "/tmp/strata-stats-signal-XXXXXX";
   const int fd = mkostemp(name, O_APPEND);  // as logs are opened: else it would be taken for data
@@ -35,7 +35,8 @@ std::size_t count_in_file(const char* name, const char* sentence) {
   return count;
 }
 
-/// Waits for more of the sentences than there were; a minute is more than anything could take.
+/// Waits until the file contains the sentence `count` times. A minute is more than anything could
+/// take.
 bool comes_to_be(const char* name, const char* sentence, std::size_t count) {
   for (int i = 0; i < 6000; ++i) {
     if (count_in_file(name, sentence) >= count) return true;
@@ -85,7 +86,7 @@ int main() {
 
   const pid_t child = fork();
   if (child == 0) {
-    // The request comes before the child has a thread to answer it, and is kept.
+    // When the request comes, the child has no thread to answer it. The request is kept.
     raise(SIGUSR2);
     std::vector<void*> blocks;
     for (int i = 0; i < 1000; ++i) blocks.push_back(malloc(3000));

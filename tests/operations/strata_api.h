@@ -12,13 +12,13 @@
 
 #include "support/check.h"
 
-/// \file  Strata's own functions, for a program that may know nothing of Strata: found where the
-/// library is, linked or preloaded.
+/// \file  Strata's own functions, for a program that need not be linked with Strata: they are found
+/// in the linked or preloaded library.
 
 #pragma weak strata_stats_json
 #pragma weak strata_release_memory
 
-/// The statistics as JSON, in a buffer of static storage: nothing is allocated.
+/// The statistics as JSON, in a static buffer: this allocates nothing.
 inline const char* stats_json() {
   static char buffer[1 << 16];
   mallinfo2();  // a weak name alone does not bring its object file in from the archive
@@ -28,7 +28,7 @@ inline const char* stats_json() {
   return buffer;
 }
 
-/// The number after the first `"name":` of the statistics.
+/// The number after the first `"name":` in the statistics.
 inline std::size_t stats_number(const char* name, const char* statistics = stats_json()) {
   char key[64];
   std::snprintf(key, sizeof key, "\"%s\":", name);
