@@ -1,14 +1,15 @@
-// The long run: many rounds of changing load, and after each one the process at rest is looked at.
+// The long run: many rounds of changing load. After each round the process comes to rest, and its
+// memory is checked.
 //
 //   soak SECONDS [OPERATIONS [THREADS]]
 //
-// Every block carries its own address and size at both ends and is checked when it is freed, so
-// that a block handed out twice is found. At rest everything is freed: live bytes must be what they
-// were before the first round, the statistics must add up, and memory must not creep: of the rounds
-// that had the same load, the last may hold no more than the second, but for the bookkeeping of
-// what was held at the peak; the first one was before the bookkeeping of the other loads. Ends with
-// status 1 at the first error, and if fewer than OPERATIONS allocations and frees were made.
-// THREADS are 4 unless it says otherwise.
+// Every block carries its own address and size at both ends, and is checked when it is freed: so a
+// block that was handed out twice is found. At rest everything is freed: the live bytes must be
+// what they were before the first round, the statistics must add up, and memory must not creep. A
+// round may hold no more than the second round with the same load, except for the bookkeeping of
+// what was held at the peak. (In the first one the other loads had no bookkeeping yet.) Ends with
+// status 1 at the first error, or if fewer than OPERATIONS allocations and frees were made. Without
+// THREADS there are 4.
 
 #include <algorithm>
 #include <atomic>
@@ -28,14 +29,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Chosen: enough rounds to see a trend, each long enough for the scavenger to have its say.
+// Chosen: enough rounds to show a trend, and each long enough for the scavenger to work.
 constexpr int kRounds = 24;
-// Chosen: what the pages of stacks, of the C library and of partly used spans may make of noise.
+// Chosen: the noise of pages of stacks, of the C library, and of partly used spans.
 constexpr std::size_t kCreepBytes = 2 * kMiB;
-// The bookkeeping of a heap stays, for the next that is as large: below one part in so many of it.
+// The bookkeeping of a heap stays, for the next one of its size: less than this part of the heap.
 constexpr std::size_t kBookkeepingPart = 100;
 
-/// xorshift64*: the load must not cost more than what it loads.
+/// xorshift64*: drawing must not cost more than the calls it draws for.
 struct Random {
   std::uint64_t state;
   std::uint64_t next() {
@@ -72,7 +73,7 @@ void check(const Block& block) {
   CHECK(first == stamp_of(block) && last == stamp_of(block), "a block was overwritten");
 }
 
-/// What one kind of load allocates: sizes from `least` to `most`, small ones far more often.
+/// Sizes for one kind of load: from `least` to `most`, small ones far more often.
 struct Sizes {
   std::size_t least;
   std::size_t most;
@@ -125,8 +126,9 @@ void resize(Block& block, std::size_t bytes) {
   stamp(block);
 }
 
-/// What the threads of a round share: each takes blocks from its own slots and, one time in eight,
-/// exchanges one with another thread's, so that blocks are freed where they were not allocated.
+/// Blocks that the threads of a round exchange. Each thread takes blocks from its own slots and,
+/// one time in eight, exchanges one with another thread, so that some blocks are freed where they
+/// were not allocated.
 struct Exchange {
   std::atomic<Block*> slots[256] = {};
 
@@ -173,7 +175,7 @@ void work(const Load& load, std::uint64_t seed, Exchange& exchange, Clock::time_
       }
       operations += 2;
     }
-    // A burst ends now and then: most of it goes, and the next one builds on what is left.
+    // Now and then a burst ends: most blocks are freed, and the next burst builds on the others.
     if (random.one_in(500)) {
       for (Block& block : blocks) {
         if (!random.one_in(50)) drop(block);
@@ -210,7 +212,8 @@ bool statistics_add_up() {
                                        stats_number("returned");
 }
 
-/// What the scavenger returns between two looks is in none of the numbers, or in two.
+/// While the numbers are read one after the other, the scavenger may return memory, which then is
+/// in none of them or in two: so several looks.
 void check_statistics(std::size_t live_before) {
   CHECK(stats_number("live") <= live_before + 64 * kKiB, "blocks are live that were freed");
   bool add_up = statistics_add_up();
@@ -221,9 +224,9 @@ void check_statistics(std::size_t live_before) {
   CHECK(add_up, "the statistics do not add up");
 }
 
-/// What the process holds at rest: what the scavenger was about to return when it was asked for
-/// goes a moment later, on a busy machine a long one, so that one look may come too early.
-/// \returns  the first that is at most `enough`
+/// Resident memory at rest. The scavenger may still be about to return something, on a busy machine
+/// for a long time, so that one look may come too early.
+/// \returns  the first value that is at most `enough`, or the last one
 std::size_t resident_at_rest(std::size_t enough) {
   std::size_t rest = resident_bytes();
   for (int look = 0; rest > enough && look < 600; ++look) {

@@ -5,7 +5,8 @@
 
 #include <cstddef>
 
-/// \file  What the programs of tests/ share. They allocate nothing but what is under test.
+/// \file  What all programs in tests/ use. It allocates nothing itself, so only the tested code
+/// does.
 
 /// Ends the program with a sentence if the condition does not hold.
 #define CHECK(condition, sentence)                                                               \
@@ -13,7 +14,7 @@
                : (fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, sentence, #condition), \
                   _exit(1)))
 
-/// A value the compiler knows nothing about.
+/// Hides from the compiler where the value comes from.
 template <typename T>
 T opaque(T value) {
   asm volatile("" : "+r"(value)::"memory");

@@ -8,7 +8,7 @@
 
 /// \file  Work in a child of fork().
 
-// Chosen: no work of these programs takes so long, however busy the machine; a deadlock ends then.
+// Chosen: no work of these programs takes so long, however busy the machine; so a deadlock ends.
 inline constexpr unsigned kPatienceSeconds = 300;
 
 /// Does the work in a child, which ends with status 0 after it.
@@ -27,8 +27,8 @@ int status_in_child(Work&& work) {
   return status;
 }
 
-/// The work ends well in a child.
-/// \param what  it is, for whoever reads that it did not
+/// Does the work in a child, which must end well.
+/// \param what  names the work in the error message
 template <typename Work>
 void expect_in_child(const char* what, Work&& work) {
   const int status = status_in_child(work);

@@ -16,7 +16,7 @@ bool throws(Work work) {
   return false;
 }
 
-// The other file's way of refusing would end this program.
+// If the linker took the other file's way of refusing, this program would end.
 bool refuses_by_exception() {
   using Bad = std::invalid_argument;
   strata::PageArena arena(1 << 20);
@@ -48,7 +48,8 @@ bool refuses_by_exception() {
          throws<std::bad_alloc>([&] { strata::make_unique_from<char[]>(sizes, 1000); });
 }
 
-// The other file's queue would keep the block of what was never built or not looked at.
+// With the other file's queue, the block of a message that was not built, or not accepted, would be
+// lost.
 bool refuses_messages_by_exception() {
   PositiveMessages messages;
   const auto none_taken = [&] { return messages.in_flight() == 0; };

@@ -16,7 +16,7 @@ struct Message {
 };
 using Messages = strata::ObjectPool<Message>;
 
-/// Whose constructor may throw, and is in a file where it can.
+/// Its constructor may throw; it is defined in a file where it can.
 struct PositiveMessage {
   explicit PositiveMessage(int v);
   int value;
@@ -34,10 +34,11 @@ inline strata::ThreadHeaps::Options contradictory_options() {
 
 int use_from_another_file(Messages& messages, strata::BlockAllocator& blocks);
 int use_without_exceptions();
-/// Asks for what is refused; `what` says of whom.
+/// Makes the request that `what` names, which is refused.
 void be_refused_without_exceptions(const char* what);
 
-/// What may refuse, here with reason not to: each file that includes this has it in its own way.
+/// Uses all that may refuse, here without a reason to. Each file that includes this compiles it in
+/// its own way.
 template <typename Use>
 int use_what_may_refuse(Use use) {
   strata::PageArena arena(1 << 20);

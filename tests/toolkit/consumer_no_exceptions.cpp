@@ -1,4 +1,4 @@
-// Compiled with -fno-exceptions -fno-rtti.
+// This file is compiled with -fno-exceptions -fno-rtti.
 #include <cstring>
 
 #include "consumer.h"

@@ -10,8 +10,8 @@
 #include <new>
 #include <vector>
 
-// Every operator new of this program counts, so that an allocation hidden on a path that promises
-// none is seen; and those that may say no do, if asked.
+// Every operator new of this program counts its calls, to find allocations on paths that promise
+// none. The nothrow forms refuse, if told to.
 namespace {
 std::atomic<std::size_t> g_allocations{0};
 bool g_refuses = false;
@@ -44,7 +44,7 @@ void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept 
 namespace strata {
 namespace {
 
-/// Allocations that `work` makes behind our back.
+/// How many allocations `work` makes.
 template <typename Work>
 std::size_t allocations_during(Work work) {
   const std::size_t before = g_allocations.load(std::memory_order_relaxed);
@@ -52,7 +52,8 @@ std::size_t allocations_during(Work work) {
   return g_allocations.load(std::memory_order_relaxed) - before;
 }
 
-// Fills, empties and half fills; one of the sizes at which a stack in chunks would allocate is hit.
+// Takes and gives so many blocks, and then takes and gives each again: at one of these counts, a
+// stack in chunks would allocate.
 template <typename Take, typename Give>
 std::size_t allocations_of(Take take, Give give) {
   std::vector<decltype(take())> live(2000);

@@ -1,5 +1,5 @@
-// Something in the process has a clock_gettime of its own, and that allocates: as the malloc asks
-// for the time, it is called by what it called.
+// Something in the process has its own clock_gettime, and this allocates: so when the malloc asks
+// for the time, the malloc is called again.
 
 #include <sys/syscall.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 
 #include "support/check.h"
 
-/// In place of the C library's.
+/// Replaces the C library's.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   for (const std::size_t bytes : {3000, 300'000}) free(opaque(malloc(bytes)));
   return static_cast<int>(syscall(SYS_clock_gettime, clock, now));

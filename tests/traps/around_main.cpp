@@ -1,5 +1,5 @@
-// Allocation before main and after it: in the program's preinit array, in constructors, in handlers
-// of exit, in destructors of static and thread-local objects.
+// Allocation before main and after it: in the preinit array of the program, in constructors, in
+// exit handlers, in destructors of static and thread-local objects.
 
 #include <malloc.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
-// Three threads: one allocates while it holds a stream's lock, one flushes all streams, which holds
-// the C library's list of them and waits for that stream, and one forks, which wants the list, too.
-// fork() must not hold the malloc's locks while it waits for the list.
+// Three threads. One allocates while it holds the lock of a stream. One flushes all streams: it
+// holds the lock of the C library's list of streams, and waits for this stream. One forks, for
+// which it needs that list, too. While fork() waits for the list, it must not hold the malloc's
+// locks.
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@
 
 namespace {
 
-// Chosen: enough for the other threads to come where they wait; a machine so busy that it is not
-// makes the test see less, not fail.
+// Chosen: enough for the other threads to get to where they wait. On a machine too busy for that,
+// the test sees less, but does not fail.
 constexpr useconds_t kPauseUs = 200'000;
 
 std::atomic<bool> g_is_writing{false};
@@ -26,7 +27,7 @@ void wait_for(const std::atomic<bool>& event) {
   while (!event) usleep(1000);
 }
 
-/// What the stream calls to write, with its lock held.
+/// The stream calls this to write, while its lock is held.
 ssize_t write_and_allocate(void*, const char*, size_t size) {
   g_is_writing = true;
   wait_for(g_is_forking);
@@ -47,7 +48,7 @@ void write_to_stream() {
 
 int main() {
   alarm(kPatienceSeconds);
-  // Handlers that were registered after the malloc's run before it is locked.
+  // Handlers that were registered after the malloc's run before the malloc is locked.
   pthread_atfork([] { g_is_forking = true; }, nullptr, nullptr);
   std::thread writer(write_to_stream);
   wait_for(g_is_writing);

@@ -1,5 +1,5 @@
-// fork() handlers of the program that allocate, registered as early as a program can and before any
-// use of the malloc: they must not find it locked.
+// fork() handlers of the program that allocate, registered as early as a program can, and before it
+// uses the malloc: they must not find the malloc locked.
 
 #include <pthread.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ void allocate_in_handler() {
   }
 }
 
-/// Before every other constructor of the program: 101 is the first that is not reserved, and ours.
+/// Before all other constructors of the program: 101 is the first priority that is not reserved,
+/// and is ours.
 [[gnu::constructor(102)]] void register_handlers() {
   pthread_atfork(allocate_in_handler, allocate_in_handler, allocate_in_handler);
 }

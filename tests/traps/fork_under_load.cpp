@@ -1,5 +1,5 @@
-// fork() while other threads allocate, and malloc in the child: the child works, whatever the
-// others were in the middle of, and so do children that several threads make at once.
+// fork() while other threads allocate, and malloc in the child. The child works, whatever the other
+// threads were doing, and so do children that several threads make at the same time.
 //
 // usage: fork_under_load <forks> <threads that fork>
 
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
       while (!g_stop) churn(i + 1, 20'000);
     });
   }
-  // Bursts that wake the scavenger: it returns memory while we fork.
+  // Bursts wake the scavenger: it returns memory during the forks.
   threads.emplace_back([] {
     while (!g_stop) {
       std::vector<void*> blocks;
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
       usleep(5000);
     }
   });
-  // One thread asks for statistics and trims, which take locks of every layer.
+  // One thread asks for statistics and trims; both take locks in every layer.
   threads.emplace_back([] {
     while (!g_stop) {
       static_cast<void>(mallinfo2());

@@ -1,5 +1,5 @@
-// The program's addresses are limited for a moment, just when its first block is to be guarded:
-// later ones are.
+// The program's address space is limited for a moment, just when the first block should be guarded.
+// Later blocks are guarded.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBytes = 200 * kKiB + 3;
 
-/// A guarded block is as long as was asked for, not rounded up.
+/// A guarded block is as long as was requested, not rounded up.
 bool is_guarded(void* block) { return malloc_usable_size(block) == kBytes; }
 
 }  // namespace

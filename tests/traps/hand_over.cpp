@@ -1,5 +1,5 @@
-// One thread only allocates, another only frees, for long: what is freed must find its way back.
-// Also a ring of threads, each freeing what its neighbour made.
+// For a long time, one thread only allocates and another only frees: freed memory must find its way
+// back. Then a ring of threads, each of which frees what its neighbour allocated.
 
 #include <malloc.h>
 #include <unistd.h>
@@ -62,8 +62,8 @@ int main() {
     if (i == kBlocks / 20) early_rss = peak_resident_bytes();
   }
   consumer.join();
-  // At most 4096 blocks are on their way: 6 MiB. A heap that loses what it is given back would be
-  // at 2 GiB.
+  // At most 4096 blocks are on their way, which is 6 MiB. A heap that loses freed blocks would have
+  // 2 GiB by now.
   CHECK(peak_resident_bytes() < 64 * kMiB, "hand-over from thread to thread grew the process");
   CHECK(peak_resident_bytes() < early_rss + 24 * kMiB, "hand-over grows the process for ever");
 

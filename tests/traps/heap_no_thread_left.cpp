@@ -1,4 +1,4 @@
-// The system refuses threads: heaps return idle memory in the program's own calls.
+// The system refuses threads: heaps return idle memory during calls of the program.
 
 #include <strata/heap.hpp>
 
@@ -11,7 +11,7 @@
 #include "support/check.h"
 #include "support/memory.h"
 
-/// In place of the C library's.
+/// Replaces the C library's.
 extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
   return EAGAIN;
 }

@@ -1,6 +1,5 @@
-// After a burst of 1 GiB the process sits idle: at least 80% of it goes back to the kernel without
-// another call of the malloc. That takes two seconds; a busy machine is given all the time it
-// needs.
+// After a burst of 1 GiB the process is idle: at least 80% of it goes back to the kernel without
+// another call of the malloc. That takes two seconds; a busy machine gets as long as it needs.
 //
 // usage: idle_return <bytes per block> [threads]
 //        idle_return <bytes per block> child    the same in a child of fork(), whose parent's
@@ -25,10 +24,11 @@ namespace {
 
 constexpr std::size_t kBurst = kGiB;
 
-/// Allocates and fills `total` bytes, waits for the other threads to have done so, and frees.
+/// Allocates `total` bytes and writes to them, waits until the other threads have done so, and
+/// frees.
 void burst(std::size_t block_bytes, std::size_t total, std::barrier<>& all_allocated) {
   const std::size_t count = total / block_bytes;
-  // The list of blocks is no part of the burst: a mapping of its own, gone at the end.
+  // The list of blocks does not belong to the burst: it has its own mapping, which goes at the end.
   std::vector<void*> blocks(count);
   for (void*& p : blocks) {
     p = malloc(block_bytes);
@@ -66,7 +66,7 @@ void expect_return(std::size_t block_bytes, int threads_count) {
   _exit(1);
 }
 
-/// So much idle memory that the scavenger wakes.
+/// Frees so much that the scavenger wakes.
 void wake_the_scavenger() {
   void* const block = malloc(16 * kMiB);
   CHECK(block != nullptr, "malloc failed");

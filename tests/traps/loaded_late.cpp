@@ -1,5 +1,5 @@
-// A program on glibc's malloc that loads Strata with dlopen, uses it from threads, and unloads it
-// while those threads, and Strata's own, still have to end.
+// A program on glibc's malloc that loads Strata with dlopen, uses it in threads, and unloads it
+// before these threads, and Strata's own, have ended.
 //
 // usage: loaded_late <libstrata.so>
 
@@ -38,7 +38,7 @@ void use(const Api& api) {
   }
   for (void*& p : blocks) p = api.realloc(p, 300);
   for (void* p : blocks) api.free(p);
-  // More than the scavenger sleeps through.
+  // So much that the scavenger wakes.
   for (void*& p : blocks) p = std::memset(api.malloc(20'000), 1, 20'000);
   for (void* p : blocks) api.free(p);
 }

@@ -1,4 +1,4 @@
-// Threads that come and go by the ten thousand need no more memory than a few of them.
+// However many thousand threads come and go, they need no more memory than a few.
 
 #include <malloc.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// What a small request does: some objects of many sizes, all freed.
+/// Like a small request to a server: some objects of many sizes, all of which are freed.
 void work(unsigned seed) {
   void* blocks[60];
   for (unsigned i = 0; i < 60; ++i) {
@@ -34,7 +34,7 @@ void run_threads(int count, int at_once) {
 }  // namespace
 
 int main() {
-  // One after the other: the next thread adopts what the last one left, and uses it.
+  // One after the other: each thread takes over the cache that the last one left, and uses it.
   run_threads(500, 1);
   const std::size_t rss_one = resident_bytes();
   const struct mallinfo2 info_one = mallinfo2();
@@ -44,7 +44,7 @@ int main() {
   CHECK(info_then.arena <= info_one.arena + 2 * kMiB, "20 000 threads in a row grew the heap");
   CHECK(info_then.fsmblks <= info_one.fsmblks + kMiB, "20 000 threads in a row grew the caches");
 
-  // 50 at once, all of them beginning together.
+  // 50 threads at a time, which begin together.
   run_threads(500, 50);
   const std::size_t rss_fifty = resident_bytes();
   run_threads(10'000, 50);

@@ -1,5 +1,5 @@
-// A signal handler that forks while it interrupts fork(), which holds every lock of the malloc:
-// both forks end, and afterwards the malloc is as it was, in the parent and in both children.
+// A signal handler forks while it interrupts fork(), which holds every lock of the malloc: both
+// forks succeed, and afterwards the malloc is as before, in the parent and in both children.
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// More than calls are served with that find every lock taken.
+// More memory than there is for calls that find every lock taken.
 constexpr int kBlocks = 100;
 constexpr std::size_t kBytes = 100'000;
 
@@ -49,8 +49,9 @@ void interrupt() {
 
 }  // namespace
 
-/// What pthread_atfork calls. Handlers that were registered before the malloc's run while it is
-/// locked, and the malloc takes care to be the first: so this one lets another one in before it.
+/// pthread_atfork calls this. The malloc takes care to register its handlers first; only handlers
+/// registered before them run while the malloc is locked. So this function registers one before
+/// them.
 extern "C" int __register_atfork(void (*before)(), void (*in_parent)(), void (*in_child)(),
                                  void* file) {
   static bool is_first = true;

@@ -1,6 +1,5 @@
-// The program has taken all keys of the C library for values per thread when the heap begins, and
-// deletes them later: from then on the malloc follows the ends of threads, whose caches are used
-// again.
+// When the heap begins, the program has taken all pthread keys of the C library. Later it deletes
+// them: from then on the malloc learns when threads end, and their caches are used again.
 
 #include <pthread.h>
 

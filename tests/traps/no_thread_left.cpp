@@ -1,6 +1,6 @@
-// The system refuses threads (a limit of processes, of address space): the malloc works on without
-// the one that returns memory, and the one that waits for a signal. It asks for them once in a
-// while, not at every free, and returns memory in the program's own calls.
+// The system refuses threads (by a limit of processes, or of address space): the malloc works
+// without the thread that returns memory and the one that waits for a signal. It asks for them now
+// and then, not at every free, and returns memory during calls of the program.
 
 #include <errno.h>
 #include <malloc.h>
@@ -19,7 +19,7 @@ namespace {
 
 int g_requests = 0;
 
-/// A child is told of its own refusal, whatever its parent was.
+/// A child prints its own warning, even if its parent has printed one.
 void expect_warning_in_child() {
   int ends[2];
   CHECK(pipe(ends) == 0, "no pipe");
@@ -37,7 +37,7 @@ void expect_warning_in_child() {
 
 }  // namespace
 
-/// In place of the C library's.
+/// Replaces the C library's.
 extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
   ++g_requests;
   return EAGAIN;

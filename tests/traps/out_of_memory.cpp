@@ -1,6 +1,6 @@
 // The address space is limited (RLIMIT_AS) and runs out: every function says ENOMEM, operator new
-// throws, nothing that lives is harmed, and after some frees all of them work again. With other
-// threads, too.
+// throws, no live block is harmed, and after some frees all of them work again. Then the same with
+// other threads.
 
 #include <errno.h>
 #include <malloc.h>
@@ -26,8 +26,8 @@ void mark(const Block& block, unsigned char value) {
   block.p[0] = block.p[block.bytes - 1] = value;
 }
 
-/// Takes blocks of one size until there are none.
-/// \returns  how many
+/// Allocates blocks of one size until there are none.
+/// \returns  how many there were
 std::size_t take_all(std::size_t bytes, std::vector<Block>& blocks) {
   std::size_t count = 0;
   while (blocks.size() < blocks.capacity()) {
@@ -59,7 +59,7 @@ void run_out(std::size_t bytes, std::vector<Block>& blocks) {
   CHECK(taken * bytes > 20 * kMiB, "memory was out far before the limit");
   expect_intact(blocks);
 
-  // What else has no memory now says so, too.
+  // Now requests of every other kind are refused, too.
   errno = 0;
   CHECK(opaque(calloc(64 * kMiB, 1)) == nullptr && errno == ENOMEM, "calloc");
   errno = 0;
@@ -82,7 +82,7 @@ void run_out(std::size_t bytes, std::vector<Block>& blocks) {
   free(nothing);
   expect_intact(blocks);
 
-  // Half of it back: as much can be had again.
+  // Half of the blocks are freed: then as many can be allocated again.
   const std::size_t half = blocks.size() / 2;
   while (blocks.size() > half) {
     free(blocks.back().p);
@@ -109,15 +109,15 @@ int main() {
   limit.rlim_cur = status_bytes("VmSize") + 64 * kMiB;
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit failed");
 
-  // From one kind to the next all memory changes hands. What the heap took of the address space is
-  // its own for good, so the order matters: huge blocks, then small ones from the tiniest up, then
-  // large.
+  // From one size to the next, all memory changes hands. Address space that the heap has taken
+  // stays with it for ever, so the order matters: first huge blocks, then small ones from the
+  // smallest up, then large ones.
   for (const std::size_t bytes :
        {5'000'000, 3'000'000, 16, 100, 1000, 30'000, 131'072, 200'000, 1'048'576, 400'000}) {
     run_out(bytes, blocks);
   }
 
-  // Three threads run against the limit together, the stacks of them included.
+  // Three threads reach the limit together; their stacks count, too.
   limit.rlim_cur = status_bytes("VmSize") + 96 * kMiB;
   setrlimit(RLIMIT_AS, &limit);
   std::vector<std::thread> threads;

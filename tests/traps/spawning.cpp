@@ -1,5 +1,5 @@
-// The other ways to a new process or an odd stack: vfork, posix_spawn, system, and a signal handler
-// on its own stack that interrupts the malloc again and again.
+// The other ways to get a new process or an unusual stack: vfork, posix_spawn, system, and a signal
+// handler on its own stack, which interrupts the malloc again and again.
 
 #include <malloc.h>
 #include <signal.h>

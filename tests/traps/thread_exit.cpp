@@ -1,5 +1,5 @@
 // Threads that allocate and free while they end: in destructors of thread_local objects and of
-// pthread keys, some of which run after the malloc's own, several rounds of them.
+// pthread keys. Some of these run after the malloc's own, in several rounds.
 
 #include <malloc.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ void destroy(void* value) {
   free(malloc(5000));
   free(malloc(300'000));
   if (--v->rounds_left > 0) {
-    // The key gets a value again: the C library calls us in another round.
+    // The key gets a value again, so the C library calls this function in another round.
     for (const pthread_key_t key : g_keys) {
       if (pthread_getspecific(key) == nullptr) {
         pthread_setspecific(key, v);
@@ -68,7 +68,7 @@ void run_thread() {
 }  // namespace
 
 int main() {
-  // Some keys before the malloc makes its own, some after.
+  // Some keys are made before the malloc makes its own, some after.
   for (int i = 0; i < kKeys; ++i) pthread_key_create(&g_keys[i], destroy);
   constexpr int kThreads = 2000;
   std::size_t after_warm_up = 0;

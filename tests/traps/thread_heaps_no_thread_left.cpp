@@ -1,5 +1,5 @@
-// The system refuses threads: ThreadHeaps return idle memory in the program's own calls, and ask
-// for a thread once in a while, until they get one.
+// The system refuses threads: ThreadHeaps return idle memory during calls of the program, and ask
+// for a thread now and then, until they get one.
 
 #include <strata/thread_heaps.hpp>
 
@@ -20,7 +20,7 @@ int g_requests = 0;
 
 }  // namespace
 
-/// In place of the C library's.
+/// Replaces the C library's.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*body)(void*), void* argument) noexcept {
   ++g_requests;

@@ -1,6 +1,6 @@
-// The C library frees what an ended thread had while it holds the lock of its stacks, for which the
-// start of another thread waits. In a child of fork() the malloc has threads to start: the
-// scavenger, for there is idle memory, or the one that waits for a signal.
+// The C library frees an ended thread's memory while it holds the lock of its list of stacks, and
+// the start of another thread waits for that lock. In a child of fork() the malloc has to start
+// threads: the scavenger, since there is idle memory, or the one that waits for a signal.
 
 #include <malloc.h>
 #include <pthread.h>
@@ -16,8 +16,9 @@
 
 namespace {
 
-// Their stacks are more than the C library keeps: it frees most as the child's first thread ends,
-// and what they had is more than the cache of the thread that joins takes.
+// Together the stacks are more than the C library keeps, so it frees most of them when the first
+// thread of the child ends; and what belonged to these threads is more than fits the cache of the
+// thread that joins.
 constexpr int kThreads = 300;
 constexpr std::size_t kBytes = 1000;
 void* g_blocks[24 * kMiB / kBytes];
@@ -43,7 +44,8 @@ int main() {
   }
   for (void* const block : g_blocks) free(block);
   expect_in_child("threads that end", [] {
-    // While a thread is started no signal is let in, the alarm's neither: it ends with its parent.
+    // While a thread is being started, no signal comes through, not even the alarm: so the child
+    // ends when its parent does.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 3; ++i)
       pthread_join(start([](void*) -> void* { return nullptr; }), nullptr);

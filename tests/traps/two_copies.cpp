@@ -1,4 +1,5 @@
-// Two copies of Strata in one process: the program's malloc, and one more loaded from another file.
+// Two copies of Strata in one process: the program's malloc, and another one, loaded from another
+// file.
 //
 // usage: two_copies <another libstrata.so>
 
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
 
   expect_in_child("the same work", work);
 
-  // A pointer of the one is foreign to the other.
+  // A pointer from one copy is foreign to the other.
   const int status = status_in_child([&] {
     close(STDERR_FILENO);
     free(other_malloc(100));

@@ -1,4 +1,5 @@
-// Runs under valgrind, which takes the malloc's place or leaves it in place: both must work.
+// Runs under valgrind, which replaces the malloc or leaves it in place: the program must work both
+// ways.
 
 #include <stdlib.h>
 #include <unistd.h>
