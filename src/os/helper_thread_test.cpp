@@ -24,7 +24,7 @@ const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
   return reinterpret_cast<const std::uint32_t*>(&value);
 }
 
-/// The threads are detached: they may use this for a moment longer.
+/// The threads are detached: they may touch this for a moment longer.
 struct Report {
   std::atomic<std::uint32_t> done{0};
   sigset_t blocked;
