@@ -92,6 +92,16 @@ class Report(InFolder):
             self.assertGreater(height, 200)
             self.assertGreater(len(set(rows)), 50, f"{picture.name} is blank")
 
+    def test_a_picture_that_cannot_be_written_is_named(self):
+        pictures = self.folder / "plots"
+        report(self.example, "--png", pictures)
+        full = sorted(pictures.iterdir())[1]
+        full.unlink()
+        full.symlink_to("/dev/full")
+        done = report(self.example, "--png", pictures)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "", f"strata report: could not write '{full}': No space left on device\n"))
+
     def test_each_drawing_is_well_formed(self):
         report(self.example, "-o", self.page)
         drawings = re.findall(r"<svg.*?</svg>", self.page.read_text(), re.S)
@@ -208,6 +218,7 @@ class ReportRefusals(InFolder):
         self.assertIn("unknown option '--pngs'", self.refused(self.example, "--pngs", "-o", self.page))
         blocked = self.write("file", "x")
         self.assertIn("--png cannot make the folder", self.refused(self.example, "--png", blocked))
+        self.assertRegex(self.refused(self.example, "--png", "/proc"), "--png cannot write (into the folder )?'/proc")
 
     def test_an_interruption_leaves_nothing(self):
         temporary, tools = self.folder / "temporary", self.folder / "tools"

@@ -1,13 +1,18 @@
 #include "report/gnuplot.h"
 
 #include <fmt/format.h>
+#include <string.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "input/usage_error.h"
+#include "output/whole_file.h"
 #include "process/output_capture.h"
 #include "process/program.h"
 #include "process/run_process.h"
@@ -58,6 +63,11 @@ std::string contents_of(const fs::path& path) {
   return text.str();
 }
 
+/// gnuplot reports no failed write.
+bool is_whole_png(std::string_view picture) {
+  return picture.ends_with(std::string_view("IEND\xae\x42\x60\x82"));
+}
+
 }  // namespace
 
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
@@ -94,6 +104,11 @@ void make_picture_folder(const std::string& folder) {
         fmt::format("--png cannot make the folder '{}': {}; give one that you may write", folder,
                     error ? error.message() : "there is a file of that name"));
   }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw UsageError(
+        fmt::format("--png cannot write into the folder '{}': {}; give one that you may write",
+                    folder, ::strerror(errno)));
+  }
 }
 
 void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles,
@@ -103,9 +118,21 @@ void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyl
   TemporaryFolder scratch("strata-report");
   std::string script;
   for (const Plot& plot : plots) {
-    script += gnuplot_script(plot, styles, Medium::kPng, fs::path(folder) / (plot.id + ".png"));
+    script += gnuplot_script(plot, styles, Medium::kPng, scratch.file(plot.id + ".png"));
   }
   run_gnuplot(script, scratch, signals);
+  for (const Plot& plot : plots) {
+    end_if_interrupted(signals, scratch);
+    const std::string name = plot.id + ".png";
+    const std::string picture = contents_of(scratch.file(name));
+    if (!is_whole_png(picture)) {
+      throw std::runtime_error(fmt::format(
+          "gnuplot produced no picture of {}; is there room in '{}'?", plot.id, scratch.path()));
+    }
+    WholeFile file("--png", fs::path(folder) / name);
+    file.write(picture);
+    file.commit();
+  }
 }
 
 }  // namespace strata::cli

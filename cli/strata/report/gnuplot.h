@@ -22,11 +22,11 @@ Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& st
 void expect_gnuplot();
 
 /// Creates the folder if it is missing.
-/// \errors  UsageError, which names it.
+/// \errors  UsageError, which names it, if that fails or no file can be created in it.
 void make_picture_folder(const std::string& folder);
 
 /// Writes each plot as <folder>/<id>.png.
-/// \errors  Those of draw().
+/// \errors  Those of draw() and WholeFile.
 void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles,
                     const std::string& folder);
 
