@@ -387,6 +387,15 @@ class Refusals(InFolder):
             more = () if words == ("options",) else ("--", PROGRAM)
             self.assertIn("--library needs a value", self.refused(*words, "--library", "", *more))
 
+    def test_without_proc_the_reason_is_told(self):
+        hidden = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no namespace of its own")
+        done = subprocess.run([*hidden, STRATA, "run", "--", PROGRAM], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (1, "", "strata run: /proc/self/exe cannot be read: No such file or directory; strata needs "
+                                 "/proc, as mounted by: mount -t proc proc /proc\n"))
+
     def test_a_folder_is_no_library(self):
         for words in (("run", "--library", str(self.folder)), ("compare", "--allocators", f"mine={self.folder}")):
             self.assertIn(f"{self.folder} is a folder; give the library in it", self.refused(*words, "--", PROGRAM))

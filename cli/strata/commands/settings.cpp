@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "input/usage_error.h"
 #include "process/ask_program.h"
+#include "process/run_process.h"
 
 namespace strata::cli {
 namespace {
-
-std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 /// Asks the library for its options, with these settings added to its environment. Empty if the
 /// output is anything else.
@@ -20,7 +18,7 @@ nlohmann::json options_with(const Settings& settings, const std::string& library
   Environment environment = Environment::with_allocator({});
   for (const auto& [name, value] : settings) environment.set(name, value);
   const std::string answer =
-      ask_program(self(), {"strata", "options", "--json", "--library", library}, environment);
+      ask_program(own_path(), {"strata", "options", "--json", "--library", library}, environment);
   nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
   return options.is_array() ? options : nlohmann::json::array();
 }

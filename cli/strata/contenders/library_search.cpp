@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "input/usage_error.h"
+#include "process/run_process.h"
 
 namespace strata::cli {
 namespace {
@@ -72,7 +73,7 @@ std::string find_library(std::string_view name, const std::vector<std::string>& 
 }
 
 std::string find_strata() {
-  fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const fs::path prefix = fs::path(own_path()).parent_path().parent_path();
   std::vector<std::string> candidates;
   for (const char* folder : {"lib", "lib/" STRATA_LIBRARY_ARCHITECTURE, "lib64"}) {
     candidates.push_back((prefix / folder / STRATA_LIBRARY_NAME).lexically_normal().string());

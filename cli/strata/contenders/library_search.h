@@ -17,7 +17,7 @@ std::string find_library(std::string_view name, const std::vector<std::string>& 
 
 /// Finds Strata's library relative to this executable: ../lib/libstrata.so.N, or in the machine's
 /// library folder below ../lib. So build and install trees can be moved.
-/// \errors  UsageError, which names the places searched.
+/// \errors  UsageError, which names the places searched, and those of own_path().
 std::string find_strata();
 
 }  // namespace strata::cli

@@ -200,8 +200,18 @@ ProcessResult end_of(int status) {
   return result;
 }
 
+std::string own_path() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) return self.string();
+  throw std::runtime_error(
+      fmt::format("/proc/self/exe cannot be read: {}; strata needs /proc, as mounted by: mount -t "
+                  "proc proc /proc",
+                  error.message()));
+}
+
 std::string helper_path(const std::string& name) {
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path self = own_path();
   std::string path = (self.parent_path().parent_path() / "libexec" / name).string();
   // Not X_OK: packages may install libraries without execute permission.
   if (::access(path.c_str(), F_OK) != 0) {

@@ -59,8 +59,12 @@ ProcessResult end_of(int status);
 /// that the calling thread lives as long as the process.
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
 
+/// The path of this executable.
+/// \errors  std::runtime_error if /proc is not mounted.
+std::string own_path();
+
 /// The path of a helper program of this build or installation, such as "strata-launch".
-/// \errors  std::runtime_error if it is missing.
+/// \errors  std::runtime_error if it is missing, and those of own_path().
 std::string helper_path(const std::string& name);
 
 /// Describes the end: "exit status 3", "killed by SIGSEGV", "still running after 10 s".
