@@ -17,7 +17,7 @@ import unittest
 
 import browser
 import end_to_end_test
-from end_to_end_test import FIXTURES, PLAIN, STRATA, InFolder
+from end_to_end_test import FIXTURES, PLAIN, PROGRAM, STRATA, InFolder
 
 LEAKY = str(FIXTURES / "leaky")
 KEPT = 10 * 5000
@@ -134,6 +134,15 @@ class Profiles(InFolder):
         allocated = strata("profile", path, "--sample", "alloc_objects", "--top", "1")
         self.assertRegex(allocated.stdout, r"app::churn  leaky\.cpp:26 +100 ")
         self.assertIn("more places", allocated.stdout)
+
+    def test_a_profile_without_a_row_says_why(self):
+        path = str(self.folder / "heap.pb.gz")
+        for rate, words in (("1", "Nothing that was sampled is live; --sample alloc_space shows what was allocated"),
+                            ("1g", "Nothing was sampled; a smaller --profile-rate of strata run samples more, and 1 all")):
+            strata("run", "--profile", path, "--profile-rate", rate, "--set", "random=1", "--", PROGRAM)
+            done = strata("profile", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.splitlines()[1:], [words])
 
     def test_the_difference_is_what_has_grown(self):
         older, newer = self.profile("a.pb.gz"), self.profile("b.pb.gz", "twice")

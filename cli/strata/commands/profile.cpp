@@ -109,8 +109,20 @@ class ProfileCommand final : public Command {
                      share(site.cumulative)});
     }
     if (count > 0) fmt::print("{}", table.to_text(colour));
+    if (sites.empty() && !is_growth) print_why_empty(profile, shown);
     if (count < sites.size()) {
       fmt::print("{}; --top 0 shows all\n", counted(sites.size() - count, "more place"));
+    }
+  }
+
+  static void print_why_empty(const Profile& profile, const Profile::Kind& shown) {
+    const std::size_t allocated = profile.find_kind("alloc_space");
+    if (profile.samples.empty()) {
+      fmt::print(
+          "Nothing was sampled; a smaller --profile-rate of strata run samples more, and 1 all\n");
+    } else if (allocated != Profile::kNone && shown.type.starts_with("inuse_")) {
+      fmt::print(
+          "Nothing that was sampled is live; --sample alloc_space shows what was allocated\n");
     }
   }
 
