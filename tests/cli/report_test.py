@@ -55,7 +55,10 @@ class InFolder(end_to_end_test.InFolder):
 
     def write(self, name, text):
         path = self.folder / name
-        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        if isinstance(text, bytes):
+            path.write_bytes(text)
+        else:
+            path.write_text(text if isinstance(text, str) else json.dumps(text))
         return path
 
 
@@ -193,6 +196,7 @@ class ReportRefusals(InFolder):
             "is not JSON": "{",
             "is empty": "",
             "is neither a result file nor a heap profile": "scenario,contender\n",
+            "is a trace; strata explain makes a page of it": b"\x89strata\n" + bytes(56),
         }
         for words, content in cases.items():
             path = self.write("bad.json", content)

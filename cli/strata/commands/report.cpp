@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "commands/command.h"
@@ -14,6 +15,7 @@
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
 #include "report/results_report.h"
+#include "shared/trace/layout.h"
 
 namespace strata::cli {
 namespace {
@@ -34,6 +36,9 @@ becomes a flame graph.)";
 std::optional<Profile> profile_in(const std::string& path, std::string_view text) {
   if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
   if (is_gzip(text)) return parse_profile(path, text);
+  if (text.starts_with(std::string_view(trace::kFileMagic, sizeof trace::kFileMagic))) {
+    throw UsageError(fmt::format("'{}' is a trace; strata explain makes a page of it", path));
+  }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return {};
   try {
