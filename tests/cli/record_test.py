@@ -417,6 +417,14 @@ class TraceCommand(Recorded):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([event["size_bytes"] for event in Trace(made).events], ["100"])
 
+    def test_a_column_of_csv_that_is_not_understood_is_named(self):
+        text, made = self.folder / "made.csv", self.folder / "made"
+        text.write_text("operation,object,size\nmalloc,1,100\n")
+        done = strata("trace", "csv", str(text), "-o", str(made))
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"strata: warning: '{text}' has a column 'size', which is ignored: a trace has none of "
+                             "that name (docs/trace-format.md)\n"))
+
     def test_standard_output_that_cannot_be_written_is_named(self):
         self.record(RECORDED, "calls")
         with open("/dev/full", "wb") as full:
@@ -445,7 +453,9 @@ class TraceCommand(Recorded):
                  (("trace", "info", "/no/file"), "'/no/file' cannot be read: No such file"),
                  (("trace", "cut", str(foreign), "--for", "1"), "name the new trace"),
                  (("trace", "cut", str(foreign), "-o", "x"), "name the part"),
-                 (("trace", "info", str(foreign), "--for", "1"), "are for 'cut'"))
+                 (("trace", "info", str(foreign), "--for", "1"), "are for 'cut'"),
+                 (("trace", "csv", "/dev/null", "-o", "x"), "'/dev/null' is empty; the first line names the columns"),
+                 (("trace", "csv", "/", "-o", "x"), "could not read '/': Is a directory"))
         for words, sentence in cases:
             done = strata(*words)
             self.assertEqual(done.returncode, 2, words)

@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "shared/trace/reader.h"
 #include "shared/trace/writer.h"
@@ -18,8 +19,9 @@ void write_csv(Reader& trace, std::ostream& out);
 /// Reads events from CSV written by any tool. The first line names the columns. Threads and objects
 /// may have any names; the name of an object can be reused once the object has ended.
 /// \param name  the input's name, for errors
+/// \returns  The names of columns that are none of the format's; nothing in them was read.
 /// \errors  TraceError, which names the line. If the writer fails, out.has_failed() is true.
-void read_csv(const std::string& name, std::istream& in, Writer& out);
+std::vector<std::string> read_csv(const std::string& name, std::istream& in, Writer& out);
 
 /// "malloc" and the like. operation_named() returns false for an unknown name.
 const char* operation_name(Operation operation) noexcept;

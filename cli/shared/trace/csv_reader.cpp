@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <istream>
 #include <unordered_map>
@@ -23,6 +24,9 @@ enum Field : unsigned {
 };
 constexpr std::array<std::string_view, kFields> kFieldNames = {
     "operation", "time_ns", "thread", "object", "size_bytes", "alignment", "stack", "ended"};
+constexpr const char* kFirstLine =
+    "the first line names the columns, as in: "
+    "operation,time_ns,thread,object,size_bytes,alignment,stack,ended";
 constexpr std::size_t kAbsent = ~std::size_t{0};
 
 class CsvReader {
@@ -30,9 +34,12 @@ class CsvReader {
   CsvReader(std::string name, std::istream& in, Writer& out)
       : name_(std::move(name)), in_(in), out_(out) {}
 
-  void read() {
-    if (!next_line()) fail("there is no line that names the columns");
-    read_columns();
+  /// \returns  the columns that are none of the format's
+  std::vector<std::string> read() {
+    if (!next_line()) {
+      throw TraceError(fmt::format("'{}' is empty; {}", name_, kFirstLine));
+    }
+    std::vector<std::string> ignored = read_columns();
     while (next_line()) {
       if (words_.size() == 1 && words_[0].empty()) continue;
       if (words_[0].starts_with('#')) {
@@ -40,10 +47,11 @@ class CsvReader {
       } else {
         read_event();
       }
-      if (out_.has_failed()) return;
+      if (out_.has_failed()) return ignored;
     }
     if (!threads_text_.empty()) out_.add_text(BlockKind::kThreads, threads_text_);
     out_.end(end_text_.empty() ? "reason=converted\n" : end_text_);
+    return ignored;
   }
 
  private:
@@ -76,18 +84,21 @@ class CsvReader {
     return true;
   }
 
-  void read_columns() {
+  std::vector<std::string> read_columns() {
     columns_.fill(kAbsent);
+    std::vector<std::string> ignored;
     for (std::size_t i = 0; i < words_.size(); ++i) {
-      for (unsigned field = 0; field < kFields; ++field) {
-        if (words_[i] == kFieldNames[field]) columns_[field] = i;
+      const auto* name = std::find(kFieldNames.begin(), kFieldNames.end(), words_[i]);
+      if (name == kFieldNames.end()) {
+        ignored.push_back(words_[i]);
+      } else {
+        columns_[static_cast<std::size_t>(name - kFieldNames.begin())] = i;
       }
     }
     if (columns_[kOperation] == kAbsent) {
-      fail(
-          "no column is named 'operation'; the first line names the columns, as in: "
-          "operation,time_ns,thread,object,size_bytes,alignment,stack,ended");
+      fail(fmt::format("no column is named 'operation'; {}", kFirstLine));
     }
+    return ignored;
   }
 
   std::string_view word(std::size_t index) const {
@@ -262,8 +273,8 @@ class CsvReader {
 
 }  // namespace
 
-void read_csv(const std::string& name, std::istream& in, Writer& out) {
-  CsvReader(name, in, out).read();
+std::vector<std::string> read_csv(const std::string& name, std::istream& in, Writer& out) {
+  return CsvReader(name, in, out).read();
 }
 
 }  // namespace strata::trace

@@ -144,7 +144,9 @@ TEST(TraceCsv, ReusesNamesOfObjectsThatWereLost) {
 
 TEST(TraceCsv, IsRefusedByTheLine) {
   const std::string columns = "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";
-  EXPECT_THAT(csv_refusal_of(""), HasSubstr("line 0 of 'made.csv': there is no line"));
+  EXPECT_THAT(
+      csv_refusal_of(""),
+      HasSubstr("'made.csv' is empty; the first line names the columns, as in: operation,"));
   EXPECT_THAT(csv_refusal_of("a,b\n"),
               HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
   EXPECT_EQ(csv_refusal_of(columns + "malloc,1x\n"),

@@ -12,6 +12,7 @@
 #include "commands/trace_info.h"
 #include "input/read_file.h"
 #include "input/usage_error.h"
+#include "output/warnings.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "shared/trace/csv.h"
@@ -108,10 +109,20 @@ class TraceCommand final : public Command {
 
   int csv(const std::string& path) const {
     std::ifstream in(path, std::ios::binary);  // read once: it may be a pipe
-    if (!in) throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
-    if (in.peek() != static_cast<unsigned char>(trace::kFileMagic[0])) {
+    const int first = in.peek();
+    if (!in.is_open() || in.bad()) {
+      throw UsageError(fmt::format("could not read '{}': {}", path, ::strerror(errno)));
+    }
+    if (first != static_cast<unsigned char>(trace::kFileMagic[0])) {
       if (output_.empty()) throw UsageError("name the new trace with -o FILE");
-      write_trace(output_, path, [&](trace::Writer& out) { trace::read_csv(path, in, out); });
+      write_trace(output_, path, [&](trace::Writer& out) {
+        for (const std::string& column : trace::read_csv(path, in, out)) {
+          warn_of(
+              {fmt::format("'{}' has a column '{}', which is ignored: a trace has none of that "
+                           "name (docs/trace-format.md)",
+                           path, column)});
+        }
+      });
       return 0;
     }
     refuse_pipe(path);
