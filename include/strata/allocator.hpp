@@ -89,7 +89,7 @@ class SourceHandle<Source, true> {
 }  // namespace bases
 }  // namespace detail
 
-/// A standard allocator over a source, by default the malloc:
+/// A standard allocator over a source, by default the malloc (link strata::malloc):
 ///   std::vector<int, strata::Allocator<int>> v;
 ///   std::list<int, strata::Allocator<int, SizeClassAllocator>> l(sizes);
 ///

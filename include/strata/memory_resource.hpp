@@ -12,10 +12,10 @@
 
 namespace strata {
 
-/// A std::pmr resource over a source (defined in strata/allocator.hpp), by default the malloc. A
-/// request that is too large or too aligned for the source, or finds it exhausted, goes to
-/// `upstream`, which by default throws std::bad_alloc. The malloc has no upstream: it takes every
-/// address for its own.
+/// A std::pmr resource over a source (defined in strata/allocator.hpp), by default the malloc (link
+/// strata::malloc). A request that is too large or too aligned for the source, or finds it
+/// exhausted, goes to `upstream`, which by default throws std::bad_alloc. The malloc has no
+/// upstream: it takes every address for its own.
 ///
 /// Source and upstream must outlive the resource, and the resource its containers.
 /// \threads  As the source, and as the upstream.
