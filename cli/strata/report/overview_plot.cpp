@@ -77,7 +77,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
     if (count.better == 0) continue;
     double mean = std::exp(count.sum / count.of);
     parts.emplace_back(
-        -count.of, more ? -mean : mean,
+        -count.better, more ? -mean : mean,
         fmt::format("{} in {} of {}", all.series[static_cast<std::size_t>(series)].name,
                     count.better, count.of));
   }

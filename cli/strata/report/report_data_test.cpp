@@ -260,6 +260,13 @@ TEST(Plots, WhoIsNowhereBetterIsNotCounted) {
   EXPECT_EQ(overview_plot(all, "peak_rss_bytes").title, "Leaner than system: none");
 }
 
+TEST(Plots, WhoIsBetterInMostLoadsIsNamedFirst) {
+  std::vector<Json> rows = {row("system", 4e6),    row("once", 9e6),    row("always", 5e6),
+                            row("system", 4e6, 2), row("once", 3e6, 2), row("always", 5e6, 2)};
+  EXPECT_EQ(overview_plot(arrange(read(results(rows))), "").title,
+            "Faster than system: always in 2 of 2, once in 1 of 2");
+}
+
 TEST(Plots, AClockThatStandsStillHasAPlace) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({0.001});
