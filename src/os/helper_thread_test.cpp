@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <list>
 #include <thread>
 
 #include "os/child_in_test.h"
@@ -24,7 +25,14 @@ const std::uint32_t* word_of(const std::atomic<std::uint32_t>& value) {
   return reinterpret_cast<const std::uint32_t*>(&value);
 }
 
-/// The threads are detached: they may touch this for a moment longer.
+/// Another one at each call, and kept: the threads are detached, and may touch theirs for a moment
+/// longer.
+template <typename Kept>
+Kept& kept() {
+  static auto* const all = new std::list<Kept>;
+  return all->emplace_back();
+}
+
 struct Report {
   std::atomic<std::uint32_t> done{0};
   sigset_t blocked;
@@ -50,7 +58,7 @@ struct Report {
 };
 
 TEST(HelperThread, IsInterruptedByNoSignal) {
-  static Report report;
+  auto& report = kept<Report>();
   ASSERT_TRUE(report.thread.start());
   report.await();
   EXPECT_TRUE(sigismember(&report.blocked, SIGUSR1));
@@ -62,7 +70,7 @@ TEST(HelperThread, IsInterruptedByNoSignal) {
 
 TEST(HelperThread, LeavesTheProgramTheSignalsThatItWaitsFor) {
   if (kIsEmulated) GTEST_SKIP() << "the emulator lacks the last signals";
-  static Report report;
+  auto& report = kept<Report>();
   sigset_t awaited;
   sigset_t before;
   sigemptyset(&awaited);
@@ -80,7 +88,7 @@ TEST(HelperThread, LeavesTheProgramTheSignalsThatItWaitsFor) {
 }
 
 TEST(HelperThread, GoesOnWhileTheProgramHasThreads) {
-  static Report report;
+  auto& report = kept<Report>();
   HelperThread::note_end();  // as if: it looks, and finds that this thread has not ended
   ASSERT_TRUE(report.thread.start());
   report.await();
@@ -90,11 +98,11 @@ TEST(HelperThread, GoesOnWhileTheProgramHasThreads) {
 
 TEST(HelperThread, IsNotScheduledAsTheThreadThatStartsIt) {
   if (prctl(PR_GET_SECCOMP) != 0) GTEST_SKIP() << "a filter may be there";
-  static Report report;
+  auto& report = kept<Report>();
   cpu_set_t of_program;
   ASSERT_EQ(sched_getaffinity(getpid(), sizeof of_program, &of_program), 0);
   bool is_real_time = false;
-  std::thread([&is_real_time] {
+  std::thread([&report, &is_real_time] {
     prctl(PR_SET_NAME, "worker");
     cpu_set_t one;
     CPU_ZERO(&one);
@@ -128,7 +136,7 @@ struct Sleeper {
 };
 
 TEST(HelperThread, SleepsUntilTheWordChangesOrTheFirstThreadEnds) {
-  static Sleeper sleeper;
+  auto& sleeper = kept<Sleeper>();
   ASSERT_TRUE(sleeper.thread.start());
   usleep(1'300'000);
   EXPECT_EQ(sleeper.returns, 0u);
@@ -219,7 +227,7 @@ TEST(HelperThread, GoesOnWhereItCannotSeeForAWhileWhoIsLeft) {
 }
 
 TEST(HelperThread, TakesASmallStackWhereTheUsualOneHasNoRoom) {
-  static Report report;
+  auto& report = kept<Report>();
   pthread_attr_t before;
   ASSERT_EQ(pthread_getattr_default_np(&before), 0);
   pthread_attr_t attributes;

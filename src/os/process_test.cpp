@@ -14,7 +14,8 @@ namespace strata::os {
 namespace {
 
 TEST(Process, ASignalIsHandledUnlessSomebodyElseHandlesItAlready) {
-  static int arrived = 0;
+  static int arrived;
+  arrived = 0;
   const auto count = [](int) { ++arrived; };
   ASSERT_TRUE(handle_signal(SIGUSR2, count));
   raise(SIGUSR2);
