@@ -183,7 +183,7 @@ struct CountingWatcher : Watcher {
 };
 
 TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
-  static CountingWatcher watcher;
+  CountingWatcher watcher;
   start_at_rate();
   open_window();
   malloc.detour().begin(Detour::kByBytes, watcher);

@@ -235,6 +235,8 @@ TEST(Process, AForkedChildAllocatesWhileTheParentsThreadsWereInTheMiddleOfIt) {
 }
 
 TEST(ProcessDeathTest, MisuseHasItsSentences) {
+  // In a process that still verifies every free, whatever the tests before have cost.
+  GTEST_FLAG_SET(death_test_style, os::kSafestDeathTests);
   void* small = allocate(100);
   EXPECT_DEATH(
       {

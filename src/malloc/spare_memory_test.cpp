@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/run_together_test.h"
@@ -56,7 +57,8 @@ TEST(SpareMemory, HasNoRoomForMoreThanItIs) {
 }
 
 TEST(SpareMemory, KnowsWhatWasNeverUsed) {
-  static constinit SpareMemory spare;
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
   const SpareMemory::Block first = spare.allocate(1000, 1);
   EXPECT_TRUE(first.is_zero);
   std::memset(first.address, 1, 1000);
@@ -69,7 +71,8 @@ TEST(SpareMemory, KnowsWhatWasNeverUsed) {
 }
 
 TEST(SpareMemory, WhatIsSetApartIsNotUsedAgainAndKeepsTheRestFromNothing) {
-  static constinit SpareMemory spare;
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
   void* const apart = spare.allocate(1000, 1).address;
   void* const freed = spare.allocate(1000, 1).address;
   spare.deallocate(freed);  // the last one: its room is used again
@@ -88,7 +91,8 @@ TEST(SpareMemory, WhatIsSetApartIsNotUsedAgainAndKeepsTheRestFromNothing) {
 }
 
 TEST(SpareMemory, FirstBlocksLeaveRoomForTheOthers) {
-  static constinit SpareMemory spare;
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
   std::size_t first = 0;
   while (spare.allocate_first(1000, 1).address != nullptr) ++first;
   EXPECT_EQ(first, SpareMemory::kFirstBytes / 1024);
@@ -97,7 +101,8 @@ TEST(SpareMemory, FirstBlocksLeaveRoomForTheOthers) {
 }
 
 TEST(SpareMemory, ThePagesOfALargeBlockGoBackToTheKernel) {
-  static constinit SpareMemory spare;
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
   constexpr std::size_t kBytes = 300'000;
   void* const large = spare.allocate(kBytes, 1).address;
   static_cast<void>(spare.allocate(100, 1));
@@ -144,7 +149,8 @@ TEST_F(SpareMemoryRandomTest, BlocksOfAllThreadsStayApart) {
 }
 
 TEST(SpareMemoryDeathTest, AnAddressAndAZeroAreNoHeader) {
-  static constinit SpareMemory spare;
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
   auto* const p = static_cast<std::uintptr_t*>(spare.allocate(32, 1).address);
   p[0] = reinterpret_cast<std::uintptr_t>(p + 2);
   p[1] = 0;
@@ -153,16 +159,18 @@ TEST(SpareMemoryDeathTest, AnAddressAndAZeroAreNoHeader) {
 }
 
 TEST(SpareMemoryDeathTest, KnowsItsLiveBlocks) {
-  auto* const p = static_cast<char*>(g_spare.allocate(100, 1).address);
-  EXPECT_DEATH(g_spare.deallocate(p + 16),
+  const auto memory = std::make_unique<SpareMemory>();
+  SpareMemory& spare = *memory;
+  auto* const p = static_cast<char*>(spare.allocate(100, 1).address);
+  EXPECT_DEATH(spare.deallocate(p + 16),
                "strata: invalid free of 0x[0-9a-f]+: no allocation starts");
-  EXPECT_DEATH(g_spare.deallocate(p + 1), "strata: invalid free of 0x[0-9a-f]+: it is misaligned");
-  void* const kept = g_spare.allocate(100, 1).address;
-  g_spare.deallocate(p);
-  EXPECT_DEATH(g_spare.deallocate(p), "strata: double free of 0x[0-9a-f]+: the object is free");
-  EXPECT_DEATH(static_cast<void>(g_spare.usable_bytes(p, "realloc")),
+  EXPECT_DEATH(spare.deallocate(p + 1), "strata: invalid free of 0x[0-9a-f]+: it is misaligned");
+  void* const kept = spare.allocate(100, 1).address;
+  spare.deallocate(p);
+  EXPECT_DEATH(spare.deallocate(p), "strata: double free of 0x[0-9a-f]+: the object is free");
+  EXPECT_DEATH(static_cast<void>(spare.usable_bytes(p, "realloc")),
                "strata: invalid realloc of 0x[0-9a-f]+: the object is free already");
-  g_spare.deallocate(kept);
+  spare.deallocate(kept);
 }
 
 }  // namespace

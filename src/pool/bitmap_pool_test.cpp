@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <set>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -330,8 +332,8 @@ TEST(BitmapPool, ACursorThatHasFreedElsewhereIsSafe) {
 }
 
 TEST(BitmapPool, TwoPoolsUsedInTurnKeepTheirOwnStarts) {
-  static BitmapPool<64, 4096> first;
-  static BitmapPool<64, 64> second;
+  const auto pools = std::make_unique<std::pair<BitmapPool<64, 4096>, BitmapPool<64, 64>>>();
+  auto& [first, second] = *pools;
   for (int i = 0; i < 64; ++i) {
     EXPECT_NE(first.allocate(), nullptr);
     EXPECT_NE(second.allocate(), nullptr);

@@ -102,6 +102,7 @@ static void unmap_range(void* context, void* address, size_t bytes) {
 }
 
 const char* place_a_heap_in_c(void) {
+  maps = unmaps = 0;
   strata_page_source source = {0};
   source.context = buffer;
   source.map = map_range;
