@@ -12,6 +12,7 @@
 const char* use_a_heap_in_c(void);
 const char* make_heaps_in_c(void);
 const char* place_a_heap_in_c(void);
+const char* profile_heaps_in_c(const char* path);
 
 static const char* fill_a_limited_heap(strata_heap* heap) {
   size_t blocks = 0;
@@ -141,5 +142,21 @@ const char* make_heaps_in_c(void) {
   const char* reason = NULL;
   EXPECT(strata_heap_create(&options, &reason) == NULL);
   EXPECT(strcmp(reason, "Heap: the soft limit is above the hard one") == 0);
+  return NULL;
+}
+
+const char* profile_heaps_in_c(const char* path) {
+  EXPECT(!strata_heap_profile_start(0));
+  EXPECT(!strata_heap_profile_start(((size_t)1 << 30) + 1));
+  EXPECT(strata_heap_profile_start((size_t)1 << 30));
+  EXPECT(strata_heap_profile_start(1));
+  strata_heap* heap = strata_heap_create(NULL, NULL);
+  EXPECT(heap != NULL && strata_heap_malloc(heap, 100) != NULL);
+  strata_heap_profile_stop();
+  strata_heap_profile_stop();
+  EXPECT(strata_heap_profile_write(path));
+  EXPECT(!strata_heap_profile_write("/nowhere/at/all"));
+  EXPECT(!strata_heap_profile_write(""));
+  strata_heap_destroy(heap);
   return NULL;
 }

@@ -5,6 +5,7 @@ usage: profile_test.py --program profiled --plugin libprofiled_plugin.so Profile
        profile_test.py --program profiled_static Static
        profile_test.py --program profiled_heaps --with-malloc profiled_heaps_and_malloc --library libstrata.so
                        --command strata Heaps
+       profile_test.py --program profiled_heaps_by_call HeapsByCall
 """
 import argparse
 import gzip
@@ -371,6 +372,17 @@ class HeapsTest(TestCase):
                          r"\(process \d+, its heaps\), from 2 places$")
         self.assertRegex(stacks[2], r"\A3000000 bytes in 1 allocation by\n +#0  main  .*heaps\.cpp:\d+\n"
                          r"(?s:.*)#\d+  \[the heap 'cache'\]\n\Z")
+
+
+class HeapsByCallTest(TestCase):
+    def test_begins_goes_on_ends_and_is_written(self):
+        ran = run(self.folder / "%p.pb.gz", self.folder / "other.pb.gz")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        profile, other = Profile(self.folder / f"{ran.stdout.strip()}.pb.gz"), Profile(self.folder / "other.pb.gz")
+        self.assertEqual(profile.by_heap(), {("heap", "session"): [3, 1223, 2, 223]})
+        self.assertEqual(other.samples, [])
+        self.assertEqual((profile.numbers[12], other.numbers[12]), (1, 1 << 30))
+        self.assertEqual(len(list(self.folder.iterdir())), 2)
 
 
 @unittest.skipUnless(shutil.which("go"), "go is not installed: `go tool pprof` cannot read the profile")
