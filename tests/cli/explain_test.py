@@ -7,7 +7,7 @@ import re
 import unittest
 
 import browser
-from end_to_end_test import InFolder, strata
+from end_to_end_test import InFolder, LIKE_STRATA, strata
 
 # Two threads; a place that holds the peak, one of temporaries, one that grows, one that never frees; names that
 # are as long as templates make them, and hostile ones.
@@ -144,13 +144,22 @@ class Explain(Explained):
         self.assertIn("gnuplot could not draw the plots", done.stderr)
         self.assertIn("</html>", page.read_text())
 
+    def test_another_library_can_be_strata_on_the_page(self):
+        done = strata("explain", str(self.trace), "--map", "strata", "--library", LIKE_STRATA, "-o", "-", "--quiet")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("OS pages under strata by how full they are", done.stdout)
+
     def test_mistakes_are_named(self):
         cases = (((), "name a trace"), ((str(self.trace), str(self.trace)), "one trace at a time"),
                  ((str(self.folder / "app.csv"),), "is not a trace"), (("/no/file",), "'/no/file' cannot be read"),
                  ((str(self.trace), "--map", "system"), "give -o FILE"),
                  ((str(self.trace), "--title", "T"), "--title is for the page; give -o FILE"),
                  ((str(self.trace), "--png", ""), "--png names no folder"), ((str(self.trace), "--top", "x"), "'x'"),
-                 ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"))
+                 ((str(self.trace), "-o", "/no/folder/page"), "/no/folder/page"),
+                 ((str(self.trace), "--library", LIKE_STRATA),
+                  "--library has no effect: it is for the allocator 'strata', which is not named\n"),
+                 ((str(self.trace), "--map", "strata", "-o", "-", "--library", "/none"),
+                  "strata: /none does not exist or cannot be read; check the path\n"))
         for words, sentence in cases:
             done = strata("explain", *words)
             self.assertEqual(done.returncode, 2, words)
