@@ -8,6 +8,7 @@
 //   closes_stderr daemon        forks a daemon that closes its own and waits for its input's end
 //   closes_stderr exec          becomes another program, which says what descriptors it has
 //   closes_stderr titled        writes a title over its arguments and its environment
+//   closes_stderr waits         says that it has begun, and waits for its input's end
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -60,13 +61,17 @@ void copy_for_a_child(int count) {
   CHECK(waitpid(child, &status, 0) == child && status == 0, "the child lacks one");
 }
 
+void await_end_of_input() {
+  char byte;
+  while (read(STDIN_FILENO, &byte, 1) != 0) {  // a signal may interrupt it
+  }
+}
+
 void become_a_daemon() {
   if (fork() != 0) return;
   close(STDOUT_FILENO);
   close(STDERR_FILENO);
-  char byte;
-  while (read(STDIN_FILENO, &byte, 1) > 0) {
-  }
+  await_end_of_input();
 }
 
 /// Like a server that shows a title in ps: the arguments and the environment lie one behind the
@@ -103,6 +108,10 @@ int main(int count, char** arguments) {
     CHECK(false, "the program does not start again");
   }
   if (what == "list") say_what_is_open();
+  if (what == "waits") {
+    CHECK(write(STDOUT_FILENO, "begun\n", 6) == 6, "nobody reads");
+    await_end_of_input();
+  }
   if (what == "titled") set_title(arguments[0], environ);
   return 0;
 }

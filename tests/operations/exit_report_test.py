@@ -8,9 +8,11 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 STATISTICS = "strata: statistics of process "
@@ -138,6 +140,26 @@ class ExitReport(unittest.TestCase):
             program.chmod(0o4755)
             self.assertEqual(run(str(program), **options).stderr, "")
             self.assertFalse(file.exists())
+
+    def test_statistics_of_both_kinds_are_one_at_each_signal_and_one_at_exit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for way, number, at_signal, at_exit in (("both", None, 1, 1), ("both", signal.SIGUSR1, 1, 1),
+                                                    ("signal", None, 1, 0), ("exit", None, 0, 1)):
+                file = pathlib.Path(folder) / "statistics"
+                options = {"STRATA_STATS": way, "STRATA_STATS_FILE": str(file)}
+                if number is not None:
+                    options["STRATA_STATS_SIGNAL"] = str(int(number))
+                with subprocess.Popen([PROGRAM, "waits"], env={**os.environ, **options}, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True) as process:
+                    self.assertEqual(process.stdout.readline(), "begun\n")
+                    if at_signal:
+                        process.send_signal(number or signal.SIGUSR2)
+                        while not file.exists() or file.read_text().count(STATISTICS) < at_signal:
+                            time.sleep(0.01)
+                    process.stdin.close()
+                    self.assertEqual(process.wait(300), 0)
+                self.assertEqual(file.read_text().count(STATISTICS), at_signal + at_exit, options)
+                file.unlink()
 
     def test_nobody_has_a_further_descriptor_who_did_not_ask(self):
         for options in [{}, {"STRATA_STATS": "signal"}, {"STRATA_STATS": "exit", "STRATA_STATS_FILE": "/dev/null"}]:

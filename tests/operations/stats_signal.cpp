@@ -1,6 +1,7 @@
 // Statistics on a signal, with STRATA_STATS=signal: threads allocate as fast as they can while each
 // of them gets signals. Each request is answered sooner or later, even if all threads block the
-// signal, and a forked child answers, too.
+// signal, and a forked child answers, too. STRATA_STATS_SIGNAL names another signal than SIGUSR2,
+// which is then left to the program.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -57,15 +58,25 @@ void work(const std::atomic<bool>& done) {
   for (void* p : blocks) free(p);
 }
 
+bool is_handled(int signal) {
+  struct sigaction action;
+  CHECK(sigaction(signal, nullptr, &action) == 0, "no such signal");
+  return action.sa_handler != SIG_DFL;
+}
+
 }  // namespace
 
 int main() {
+  const char* const option = getenv("STRATA_STATS_SIGNAL");
+  const int request = option != nullptr ? atoi(option) : SIGUSR2;
+  CHECK(is_handled(request), "the signal is not awaited");
+  CHECK(is_handled(SIGUSR2) == (request == SIGUSR2), "a signal that nobody named is taken");
   const char* name = catch_stderr();
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) threads.emplace_back(work, std::cref(done));
   for (int i = 0; i < 200; ++i) {
-    pthread_kill(threads[static_cast<std::size_t>(i) % 3].native_handle(), SIGUSR2);
+    pthread_kill(threads[static_cast<std::size_t>(i) % 3].native_handle(), request);
     usleep(500);
   }
   CHECK(comes_to_be(name, kFirstLine, 3), "signals under load are not answered");
@@ -73,21 +84,21 @@ int main() {
   for (std::thread& thread : threads) thread.join();
   usleep(50'000);
   const std::size_t before = count_in_file(name, kFirstLine);
-  raise(SIGUSR2);
+  raise(request);
   CHECK(comes_to_be(name, kFirstLine, before + 1), "a signal at rest is not answered");
 
   sigset_t signals, program_signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGUSR2);
+  sigaddset(&signals, request);
   pthread_sigmask(SIG_BLOCK, &signals, &program_signals);
-  kill(getpid(), SIGUSR2);
+  kill(getpid(), request);
   CHECK(comes_to_be(name, kFirstLine, before + 2), "a signal that all threads block stays");
   pthread_sigmask(SIG_SETMASK, &program_signals, nullptr);
 
   const pid_t child = fork();
   if (child == 0) {
     // When the request comes, the child has no thread to answer it. The request is kept.
-    raise(SIGUSR2);
+    raise(request);
     std::vector<void*> blocks;
     for (int i = 0; i < 1000; ++i) blocks.push_back(malloc(3000));
     for (void* p : blocks) free(p);
