@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "malloc/statistics.h"
 #include "os/child_in_test.h"
 #include "os/emulation.h"
@@ -73,15 +74,22 @@ TEST(Process, TenThousandShortThreadsLoseNothing) {
       for (void* p : objects) deallocate(p);
     }
   };
-  in_a_thread(churn);
-  const std::size_t mapped = statistics().mapped;
-  const std::size_t live = statistics().live;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr int kThreads = 500;  // a thread costs a sanitizer much more
 #else
   constexpr int kThreads = 10'000;
 #endif
-  for (int i = 0; i < kThreads; ++i) in_a_thread(churn);
+  // One after the other in each lane. Several, as each may have to wait for a processor.
+  constexpr int kLanes = 10;
+  const auto churn_in_lanes = [&](int threads) {
+    run_together(kLanes, [&](int) {
+      for (int i = 0; i < threads / kLanes; ++i) in_a_thread(churn);
+    });
+  };
+  churn_in_lanes(kLanes);
+  const std::size_t mapped = statistics().mapped;
+  const std::size_t live = statistics().live;
+  churn_in_lanes(kThreads);
   EXPECT_EQ(statistics().live, live);
   EXPECT_LE(statistics().mapped, mapped + 2 * kRegionBytes);
   EXPECT_LE(statistics().threads, 2u);
