@@ -182,7 +182,8 @@ size_t strata_heap_stats_text(const strata_heap* heap, char* buffer,
 bool strata_heap_profile_start(size_t rate) STRATA_HEAP_NOEXCEPT;
 void strata_heap_profile_stop(void) STRATA_HEAP_NOEXCEPT;
 /// \param path  %p stands for the process ID
-/// \returns     false after one sentence on standard error that says why
+/// \returns     false after one sentence on standard error that says why, or without one in a
+///              signal handler that interrupted the malloc or a heap
 bool strata_heap_profile_write(const char* path) STRATA_HEAP_NOEXCEPT;
 
 #ifdef __cplusplus

@@ -267,7 +267,8 @@ class Heap {
   /// Writes the samples of the latest rate to a file in pprof's format. A regular file is replaced
   /// once all of it is written.
   /// \param path  %p stands for the process ID
-  /// \returns     False after one sentence on standard error that says why.
+  /// \returns     False after one sentence on standard error that says why, or without one in a
+  ///              signal handler that interrupted the malloc or a heap.
   static bool write_profile(const char* path) noexcept;
 
   /// Aborts unless everything is sound. For tests, while no other thread is inside a call.

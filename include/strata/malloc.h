@@ -99,7 +99,8 @@ STRATA_API void strata_profile_stop(void) STRATA_NOEXCEPT;
 
 /// Writes the profile in pprof's format: objects and bytes, allocated and live, by stack. `%p` in
 /// the path is replaced by the process ID. The file is replaced once all of it is written.
-/// \returns  1; or 0 after one sentence on standard error that says why.
+/// \returns  1; or 0 after one sentence on standard error that says why, or without one in a signal
+///           handler that interrupted the malloc.
 STRATA_API int strata_profile_write(const char* path) STRATA_NOEXCEPT;
 
 #ifdef __cplusplus

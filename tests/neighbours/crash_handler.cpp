@@ -19,6 +19,7 @@
 
 #pragma weak strata_profile_start
 #pragma weak strata_profile_stop
+#pragma weak strata_profile_write
 
 namespace {
 
@@ -65,6 +66,7 @@ void report(int) {
   free(malloc(7'000'000));  // may be refused
   malloc_trim(0);
   static_cast<void>(mallinfo2());
+  strata_profile_write("/dev/null");  // not where the malloc was interrupted
   strata_profile_stop();
 
   void* frames[20];
