@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -150,7 +151,8 @@ TEST(Mallinfo, IsMallinfo2InInts) {
   const struct mallinfo narrow = mallinfo();
 #pragma GCC diagnostic pop
   EXPECT_EQ(static_cast<std::size_t>(narrow.uordblks), wide.uordblks);
-  EXPECT_EQ(static_cast<std::size_t>(narrow.arena), wide.arena);
+  // Counts addresses that earlier tests have left without memory.
+  EXPECT_EQ(static_cast<std::size_t>(narrow.arena), std::min<std::size_t>(wide.arena, INT_MAX));
   EXPECT_GE(narrow.uordblks, 1'000'000);
   for (void* p : blocks) free(p);
 }
