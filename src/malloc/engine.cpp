@@ -281,10 +281,13 @@ void Engine::forget_peak() noexcept {
 /// taken now: a heap that rises and falls below its peak keeps its idle memory. A small heap with
 /// one page shard and no huge block, live or kept, may grow by a step beyond what is left, and by a
 /// part of its growth. (Without that part, blocks that find no idle run of their length would fault
-/// in new pages for ever.) Steps do not count live huge blocks, which may be untouched.
+/// in new pages for ever.) Any heap may grow by no more than a step where kept mappings pay for it
+/// and hardly a block takes one: the program has gone on to smaller blocks. Steps do not count live
+/// huge blocks, which may be untouched.
 void Engine::look_at_growth(ThreadCache* own) noexcept {
   const std::size_t taken = taken_bytes();
-  const std::size_t heap = taken - std::min(taken, huge_.statistics().live_bytes);
+  const HugeHeap::Statistics huge = huge_.statistics();
+  const std::size_t heap = taken - std::min(taken, huge.live_bytes);
   const std::size_t next = taken + std::max(heap / kLookGrowth, kLookStep);
   if (next_look_.exchange(next, std::memory_order_relaxed) > taken) return;  // another was here
   if (taken >= next_gathering_.load(std::memory_order_relaxed)) {
@@ -296,6 +299,8 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
       central_.flush_transfer(kOnePageClasses);
     }
   }
+  const std::size_t given =
+      huge.given_bytes - seen_given_.exchange(huge.given_bytes, std::memory_order_relaxed);
   const std::size_t before = seen_taken_.load(std::memory_order_relaxed);
   const std::size_t growth = taken > before ? taken - before : 0;
   if (growth != 0) huge_.exchange_idle_for(growth, PageHeap::From::kNotWhole);
@@ -303,6 +308,8 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   if (growth <= kBoundSteps * kLookStep && keeps_its_bound(taken)) {
     seen = std::max(seen, before + growth / kLookGrowth);
     next_look_.store(seen + kLookStep, std::memory_order_relaxed);
+  } else if (growth != 0 && growth <= huge.kept_bytes && given <= growth / kGivenPart) {
+    next_look_.store(seen + std::max(heap / kLookGrowth, kLookStep), std::memory_order_relaxed);
   }
   seen_taken_.store(seen, std::memory_order_relaxed);
 }

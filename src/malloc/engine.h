@@ -338,6 +338,8 @@ class Engine {
   static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
   // Chosen: a heap that has grown by more steps since the last look had no bound to keep.
   static constexpr std::size_t kBoundSteps = 4;
+  // Chosen: where huge blocks get less than this part of the growth, kept mappings are not in use.
+  static constexpr std::size_t kGivenPart = 2;
   // Derived: up to this size a look is due after kLookStep.
   static constexpr std::size_t kSmallHeap = kLookStep * kLookGrowth;
   // Chosen: some hundred objects move per 512 page faults or more.
@@ -397,6 +399,7 @@ class Engine {
   // taken_bytes() after the last look at growth, when the next look is due, and when objects are
   // gathered. relaxed: two threads may look at once, or one forgets a peak meanwhile.
   std::atomic<std::size_t> seen_taken_{0};
+  std::atomic<std::size_t> seen_given_{0};  // of huge blocks, likewise
   std::atomic<std::size_t> next_look_{2 * kGatherStep};
   std::atomic<std::size_t> next_gathering_{2 * kGatherStep};
 };

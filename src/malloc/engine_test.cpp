@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -320,6 +321,26 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
   EXPECT_LT(statistics().limit.held, 14 * kMiB);
   for (void* p : blocks) thread.deallocate(p);
   thread.end();
+  check_nothing_is_left();
+}
+
+/// A program that has freed a huge block and goes on with smaller ones: the mapping pays for them.
+TEST_F(EngineTest, AKeptMappingThatNobodyTakesPaysForAllGrowth) {
+  constexpr std::size_t kKept = 64 * kMiB;
+  void* const huge = engine.allocate_large(kKept, 16).address;
+  engine.follow_growth(nullptr);
+  engine.deallocate_large(huge);
+  const std::size_t before = engine.limit().held_bytes();
+  std::size_t most = before;
+  std::vector<void*> blocks;
+  for (std::size_t bytes = 0; bytes < kKept; bytes += kMiB / 4) {
+    blocks.push_back(engine.allocate_large(kMiB / 4, 16).address);
+    engine.follow_growth(nullptr);
+    most = std::max(most, engine.limit().held_bytes());
+  }
+  // A thirty-second until the first look, and one more after it.
+  EXPECT_LE(most - before, kKept / 32 * 2 + 2 * kMiB);
+  for (void* p : blocks) engine.deallocate_large(p);
   check_nothing_is_left();
 }
 

@@ -14,6 +14,7 @@ namespace strata {
 
 inline void HugeHeap::add_live(std::size_t bytes) noexcept {
   live_bytes_ += bytes;
+  given_bytes_ += bytes;
   if (live_bytes_ > most_live_) most_live_ = live_bytes_;
 }
 
@@ -416,7 +417,7 @@ std::size_t HugeHeap::remove(const void* p) noexcept {
 
 HugeHeap::Statistics HugeHeap::statistics() noexcept {
   LockGuard guard(lock_);
-  return {live_.size(), live_bytes_, kept_bytes(), stuck_.bytes(), unmapped_bytes_};
+  return {live_.size(), live_bytes_, kept_bytes(), given_bytes_, stuck_.bytes(), unmapped_bytes_};
 }
 
 void HugeHeap::check_invariants() noexcept {

@@ -36,6 +36,7 @@ class HugeHeap {
     std::size_t live_blocks;
     std::size_t live_bytes;
     std::size_t kept_bytes;
+    std::size_t given_bytes;     ///< to blocks, since the start; a block that moves counts anew
     std::size_t stuck_bytes;     ///< addresses that the kernel could not cut out (StuckRanges)
     std::size_t unmapped_bytes;  ///< since the start; decommitted, if they are stuck
   };
@@ -191,6 +192,7 @@ class HugeHeap {
 
   AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t given_bytes_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t most_live_ STRATA_GUARDED_BY(lock_) = 0;  // since the last release_unneeded()
   // By how much live blocks and kept ranges together may exceed most_live_.
   std::size_t slack_ STRATA_GUARDED_BY(lock_) = 0;

@@ -63,7 +63,7 @@ MOST_INSTRUCTIONS_WITH = {
     ("STRATA_CHECKS", "basic", ("malloc", 200000, 0)): 372.7,
     ("STRATA_CHECKS", "basic", ("malloc", 300000, 0)): 370.2,
     ("STRATA_CHECKS", "basic", ("malloc", 1000000, 0)): 386.2,
-    ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 724.2,
+    ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 725.2,
     ("STRATA_CHECKS", "auto", ("malloc", 300000, 0)): 370.2,
     ("STRATA_CHECKS", "auto", ("sized", 300000, 0)): 487.2,
     ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 73.2,
