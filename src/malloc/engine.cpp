@@ -314,6 +314,15 @@ void Engine::look_at_growth(ThreadCache* own) noexcept {
   seen_taken_.store(seen, std::memory_order_relaxed);
 }
 
+std::size_t Engine::make_room_for_others(std::size_t bytes) noexcept {
+  const std::size_t returned = huge_.exchange_idle_for(bytes, PageHeap::From::kNotWhole);
+  for (std::atomic<std::size_t>* mark : {&seen_taken_, &next_look_}) {
+    const std::size_t before = mark->load(std::memory_order_relaxed);
+    mark->store(before - std::min(before, returned), std::memory_order_relaxed);
+  }
+  return returned;
+}
+
 /// Whether the memory that went back does not raise the bound of a heap that has taken so much.
 bool Engine::keeps_its_bound(std::size_t taken) noexcept {
   if (taken > kSmallHeap || !page_heap_.has_one_shard()) return false;

@@ -295,6 +295,11 @@ class Engine {
     return taken_bytes() >= next_look_.load(std::memory_order_relaxed);
   }
 
+  /// Gives back up to so much idle memory in exchange for memory that the process took elsewhere.
+  /// The heap may then grow by so much less before it gives back more.
+  /// \returns  bytes
+  std::size_t make_room_for_others(std::size_t bytes) noexcept;
+
   ThreadRegistry& registry() noexcept { return registry_; }
   constexpr Central& central() noexcept { return central_; }
   constexpr const PageMap& map() const noexcept { return map_; }

@@ -344,6 +344,28 @@ TEST_F(EngineTest, AKeptMappingThatNobodyTakesPaysForAllGrowth) {
   check_nothing_is_left();
 }
 
+TEST_F(EngineTest, WhatMadeRoomForOthersIsNoRoomForTheHeap) {
+  constexpr std::size_t kKept = 64 * kMiB;
+  void* const huge = engine.allocate_large(kKept, 16).address;
+  engine.follow_growth(nullptr);
+  engine.deallocate_large(huge);
+  const std::size_t before = engine.limit().held_bytes();
+  EXPECT_EQ(engine.make_room_for_others(kKept / 2), kKept / 2);
+  EXPECT_EQ(engine.limit().held_bytes(), before - kKept / 2);
+  std::size_t most = 0;
+  std::vector<void*> blocks;
+  for (std::size_t bytes = 0; bytes < kKept / 4; bytes += kMiB / 4) {
+    blocks.push_back(engine.allocate_large(kMiB / 4, 16).address);
+    engine.follow_growth(nullptr);
+    most = std::max(most, engine.limit().held_bytes());
+  }
+  EXPECT_LE(most, before - kKept / 2 + kKept / 32 * 2 + 2 * kMiB);
+  engine.make_room_for_others(SIZE_MAX);
+  EXPECT_EQ(engine.huge().kept_bytes(), 0u);
+  for (void* p : blocks) engine.deallocate_large(p);
+  check_nothing_is_left();
+}
+
 TEST_F(EngineTest, AllLocksCanBeTakenTogetherByRankAndGivenBack) {
   TestThread thread(malloc);
   void* p = thread.allocate(100);

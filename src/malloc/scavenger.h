@@ -67,12 +67,26 @@ class Scavenger {
   // faults it in two or three more times in all (docs/decisions/0002).
   static constexpr std::uint64_t kFirstPart = 16;
 
+  // Chosen: the time between two looks at the peak, as a part of the delay, and the least:
+  // a look takes a microsecond, the thread's sleep some more.
+  static constexpr std::uint64_t kLookPart = 32;
+  static constexpr std::uint64_t kLeastLookNs = 10'000'000;
+  // Chosen: less waits for more.
+  static constexpr std::size_t kLookStep = std::size_t{512} << 10;
+
   void start() noexcept;
   void run() noexcept;
   bool run_rounds() noexcept;
+  bool wait(std::uint64_t ns) noexcept;
+  void make_room_for_others() noexcept;
   std::size_t run_round() noexcept STRATA_REQUIRES(round_lock_);
 
   Engine& engine_;
+  // When the peak last rose: the peak, what the heap held, and how much of that the peak had not
+  // risen by, since it was not touched.
+  std::size_t seen_peak_ = 0;
+  std::size_t seen_held_ = 0;
+  std::size_t untouched_ = 0;
   os::HelperThread thread_{[](void* self) noexcept { static_cast<Scavenger*>(self)->run(); }, this};
   std::size_t delay_ms_ = 0;
   Lock round_lock_{LockRank::kScavenger};  // held during a round; fork waits for its end

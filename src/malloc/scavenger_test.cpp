@@ -1,6 +1,7 @@
 #include "malloc/scavenger.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 
 #include "base/run_together_test.h"
 #include "malloc/malloc_in_test.h"
+#include "os/emulation.h"
 #include "os/threads.h"
 
 namespace strata {
@@ -142,6 +144,34 @@ TEST_F(ScavengerTest, StartsItsThreadForWhoFreesSuchBlocksForEver) {
   }));
   EXPECT_TRUE(eventually([&] { return engine.idle_bytes() < Scavenger::kWakeBytes; }));
   EXPECT_TRUE(has_ended());
+}
+
+/// The block is needed again and again, so no round returns it. But what the process touches of a
+/// file meanwhile raises its peak.
+TEST_F(ScavengerTest, KeptMappingsMakeRoomForFiles) {
+  if (os::kIsEmulated) GTEST_SKIP() << "the emulator's memory counts as the process's";
+  start(400);
+  constexpr std::size_t kHuge = 4 * Scavenger::kWakeBytes;
+  constexpr std::size_t kFile = 64 * kMiB;
+  constexpr std::size_t kStep = 64 * 1024;
+  void* const file =
+      mmap(nullptr, kFile, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(file, MAP_FAILED);
+  const auto use_block = [this] {
+    void* const block = engine.allocate_large(kHuge, 16).address;
+    std::memset(block, 1, scavenger.statistics().threads == 0 ? kHuge : 0);
+    engine.deallocate_large(block);
+    scavenger.notice();
+  };
+  std::size_t touched = 0;
+  EXPECT_TRUE(eventually([&] {
+    use_block();
+    if (touched != kFile) std::memset(static_cast<char*>(file) + touched, 1, kStep);
+    if (touched != kFile) touched += kStep;
+    return scavenger.statistics().returned != 0;
+  }));
+  EXPECT_TRUE(has_ended());
+  munmap(file, kFile);
 }
 
 TEST_F(ScavengerTest, StartsAgainAfterItEnded) {

@@ -1,6 +1,7 @@
 #include "os/resources.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -45,6 +46,13 @@ std::size_t resident_bytes() noexcept {
   // "self" is the first thread, which has no memory once it has ended by pthread_exit().
   if (pages == 0) pages = resident_pages("/proc/thread-self/statm");
   return pages * page_bytes();
+}
+
+std::size_t most_resident_bytes() noexcept {
+  const SavedErrno saved;
+  rusage usage;
+  if (system_call::are_filtered() || syscall(SYS_getrusage, RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 unsigned processor_count() noexcept {

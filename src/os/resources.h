@@ -10,6 +10,11 @@ namespace strata::os {
 /// \cost  Three system calls, twice that where main() ended by pthread_exit(); no allocation.
 std::size_t resident_bytes() noexcept;
 
+/// The most memory of this process that was in RAM at any time, in bytes, before an execve(), too.
+/// 0 behind a seccomp filter, which might end the process for the question.
+/// \cost  two system calls
+std::size_t most_resident_bytes() noexcept;
+
 /// Processors this process may run on; at least 1.
 /// \cost  one system call.
 unsigned processor_count() noexcept;

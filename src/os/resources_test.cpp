@@ -28,6 +28,21 @@ TEST(Resources, ResidentBytesFollowWhatIsTouchedAndGivenBack) {
   kernel_pages().unmap(p, kBytes);
 }
 
+TEST(Resources, TheMostThatWasResidentStaysWhenItGoesBack) {
+  if (kIsEmulated) GTEST_SKIP() << "the emulator's memory counts as its own";
+  // More than any test before may have had.
+  const std::size_t bytes = most_resident_bytes();
+  ASSERT_GE(bytes, resident_bytes());
+  void* const p = kernel_pages().map(bytes);
+  ASSERT_NE(p, nullptr);
+  std::memset(p, 'x', bytes);
+  const std::size_t most = most_resident_bytes();
+  EXPECT_GT(most, bytes);
+  ASSERT_TRUE(kernel_pages().decommit(p, bytes));
+  EXPECT_GE(most_resident_bytes(), most);
+  kernel_pages().unmap(p, bytes);
+}
+
 TEST(Resources, CountsTheProcessorsItMayUse) {
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
