@@ -196,6 +196,14 @@ class Engine {
            (bytes - 1) >> kPageShift == span->page_count - 1u;
   }
 
+  /// Resizes a live huge block that stays in its mapping as it is, as resize_large() does.
+  /// \returns  false, with nothing changed, for any other address, too
+  /// \cost     2 instructions for a small size; a hash probe under a lock for what may be huge
+  bool resize_in_mapping(const void* p, std::size_t bytes) noexcept {
+    return bytes >= kMappingsStayFrom && map_.region_of(p) == nullptr &&
+           huge_.resize_in_place(p, bytes);
+  }
+
   /// The pages of a live block with pages of its own in this region; nullptr for any other address.
   Span* pages_of(const void* p, Region* region) const noexcept {
     if (region == nullptr || !page_heap_.owns(*region)) return nullptr;

@@ -201,6 +201,37 @@ TEST_F(EngineTest, ALargeBlockIsKnownToFitItsPagesWithoutALock) {
   EXPECT_FALSE(engine.fits_its_pages(nullptr, 100'000));
 }
 
+TEST_F(EngineTest, AHugeBlockIsResizedAtOnceWhereItStaysInItsMapping) {
+  auto* const huge = static_cast<char*>(engine.allocate_large(4 * kMiB, 16).address);
+  EXPECT_TRUE(engine.resize_in_mapping(huge, 4 * kMiB));
+  EXPECT_TRUE(engine.resize_in_mapping(huge, 4 * kMiB - 60'000)) << "it keeps its tail";
+  EXPECT_TRUE(engine.resize_in_mapping(huge, 4 * kMiB));
+  EXPECT_FALSE(engine.resize_in_mapping(huge, 4 * kMiB - 70'000)) << "it has a tail to give up";
+  EXPECT_FALSE(engine.resize_in_mapping(huge, 4 * kMiB + 1));
+  EXPECT_FALSE(engine.resize_in_mapping(huge, 0));
+  EXPECT_FALSE(engine.resize_in_mapping(huge, SIZE_MAX));
+  EXPECT_FALSE(engine.resize_in_mapping(huge + 4096, 4 * kMiB));
+  EXPECT_EQ(engine.usable_bytes(huge, "realloc"), 4 * kMiB);
+  ASSERT_EQ(engine.resize_large(huge, kMiB / 2 + 30'000), huge);
+  EXPECT_FALSE(engine.resize_in_mapping(huge, kMiB / 2 - 1)) << "it would not stay a mapping";
+  void* const large = engine.allocate_large(900'000, 16).address;
+  EXPECT_FALSE(engine.resize_in_mapping(large, 900'000)) << "it has pages";
+  engine.deallocate_large(huge);
+  EXPECT_FALSE(engine.resize_in_mapping(huge, kMiB)) << "it is free";
+  EXPECT_FALSE(engine.resize_in_mapping(nullptr, kMiB));
+  engine.deallocate_large(large);
+  check_nothing_is_left();
+}
+
+TEST_F(EngineTest, WhereThereIsALimitAHugeBlockGivesUpWhatItShrinksBy) {
+  engine.limit().configure(0, 64 * kMiB);
+  void* const huge = engine.allocate_large(4 * kMiB, 16).address;
+  EXPECT_TRUE(engine.resize_in_mapping(huge, 4 * kMiB));
+  EXPECT_FALSE(engine.resize_in_mapping(huge, 4 * kMiB - 60'000));
+  EXPECT_NE(engine.resize_large(huge, 4 * kMiB - 60'000), nullptr);
+  engine.deallocate_large(huge);
+}
+
 TEST_F(EngineTest, ALargeBlockGrowsInPlaceAndAHugeOneMovesWithoutACopy) {
   void* large = engine.allocate_large(300'000, 16).address;
   EXPECT_EQ(engine.resize_large(large, 600'000), large);

@@ -114,6 +114,34 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   thread.deallocate(shrunk);
 }
 
+TEST_F(MallocTest, AHugeBlockAlternatesBetweenTwoLengthsWithoutTheKernel) {
+  start();
+  TestThread thread(malloc);
+  void* const p = thread.reallocate(thread.allocate(kMiB), kMiB + 1);
+  ASSERT_NE(p, nullptr);
+  const std::size_t calls = pages.fallible_calls();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(thread.reallocate(p, kMiB), p);
+    ASSERT_EQ(thread.reallocate(p, kMiB + 1), p);
+  }
+  EXPECT_EQ(pages.fallible_calls(), calls);
+  check();
+  thread.deallocate(p);
+}
+
+/// A signal handler that interrupted the malloc may hold a block of spare memory.
+TEST_F(MallocTest, WhereACallMustNotWaitABlockOfSpareMemoryIsRefusedToBecomeHuge) {
+  start();
+  TestThread thread(malloc);
+  thread.deallocate(thread.allocate(2 * kMiB));
+  LockGuard guard(engine.huge().lock());
+  void* const p = thread.allocate(100);
+  ASSERT_NE(p, nullptr);
+  EXPECT_TRUE(spare->owns(p));
+  EXPECT_EQ(thread.reallocate(p, 4 * kMiB), nullptr);
+  thread.deallocate(p);
+}
+
 /// Even if the object is larger, the program gets what it asked for, and may name the size it asked
 /// for.
 TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {

@@ -50,9 +50,13 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
   if (p == nullptr) return allocate(thread, bytes);
   const bool is_seen = has_full_checks() || detour_.has_watchers();
   if (!is_seen && engine_.fits_its_pages(p, bytes)) return p;
-  if (must_not_wait() && !is_known_without_lock(p)) {
-    os::set_errno_no_memory();
-    return nullptr;
+  if (must_not_wait()) {
+    if (!is_known_without_lock(p)) {
+      os::set_errno_no_memory();
+      return nullptr;
+    }
+  } else if (!is_seen && engine_.resize_in_mapping(p, bytes)) {
+    return p;
   }
   if (verifies_frees() && --thread.frees_left < 0) count_verified(thread);
   const std::size_t old_bytes = usable_bytes(p, "realloc");

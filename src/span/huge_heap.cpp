@@ -184,6 +184,14 @@ void HugeHeap::clear(void* p, std::size_t bytes) noexcept {
   std::memset(static_cast<char*>(p) + cleared, 0, bytes - cleared);
 }
 
+bool HugeHeap::resize_in_place(const void* p, std::size_t bytes) noexcept {
+  const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
+  if (rounded < bytes) return false;
+  LockGuard guard(lock_);
+  Extent* const extent = live_.find(p);
+  return extent != nullptr && try_stay(*extent, rounded);
+}
+
 void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
   const std::size_t rounded = detail::round_up(bytes, os::page_bytes());
   if (rounded < bytes) return nullptr;
@@ -202,10 +210,7 @@ void* HugeHeap::reallocate(void* p, std::size_t bytes) noexcept {
     } else if (rounded > old.bytes && !grow_into_kept(p, *found, rounded)) {
       exchanged = draw_exchange(rounded - old.bytes, rounded - old.bytes);
     }
-    const bool is_long_enough = rounded <= found->bytes;
-    const bool has_little_more = !has_tail && !page_heap_.limit().is_any();
-    is_done = is_long_enough && (rounded >= found->asked || has_little_more);
-    if (is_done) found->asked = rounded;
+    is_done = try_stay(*found, rounded);
   }
   if (evicted.address != 0) unmap(evicted);
   if (is_done) return p;

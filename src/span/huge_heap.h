@@ -83,6 +83,11 @@ class HugeHeap {
   /// \cost  a system call for each 4096 OS pages, as far as it asks, and two
   void clear(void* p, std::size_t bytes) noexcept;
 
+  /// Resizes a block that stays in its mapping as it is, as reallocate() does.
+  /// \returns  false, with nothing changed, if it does not, or no live block starts at `p`
+  /// \cost     a hash probe under the lock
+  bool resize_in_place(const void* p, std::size_t bytes) noexcept;
+
   /// Resizes a block. It grows into the kept range behind it if that is long enough; otherwise it
   /// is remapped, which moves contents without copying. If no limit is set, a block that is
   /// remapped to grow by less than an eighth gets an eighth more for its next steps: the untouched
@@ -171,6 +176,15 @@ class HugeHeap {
                       std::size_t exchanged) noexcept;
   std::size_t draw_exchange(std::size_t bytes, std::size_t more) noexcept STRATA_REQUIRES(lock_);
   Block map(std::size_t bytes, std::size_t alignment, std::size_t exchanged) noexcept;
+  /// Resizes a block that needs no other mapping.
+  /// \returns  false if it is too short, or has a tail to give up
+  bool try_stay(Extent& extent, std::size_t bytes) const noexcept STRATA_REQUIRES(lock_) {
+    if (bytes > extent.bytes) return false;
+    const bool has_little_more = extent.bytes - bytes < kLeastTail && !page_heap_.limit().is_any();
+    if (bytes < extent.asked && !has_little_more) return false;
+    extent.asked = bytes;
+    return true;
+  }
   Range keep_tail(const void* p, Extent& extent, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   bool grow_into_kept(const void* p, Extent& extent, std::size_t bytes) noexcept
       STRATA_REQUIRES(lock_);

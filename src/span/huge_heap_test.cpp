@@ -811,7 +811,10 @@ class HugeHeapRandomTest : public SeededTest, protected Fixture {
       const bool is_step = below(2) == 0;
       const std::size_t wanted =
           is_step ? it->second.bytes + below(64 * 1024) : 1 + below(4 * kMiB);
-      auto* moved = static_cast<char*>(heap.reallocate(p, wanted));
+      const std::size_t calls = pages.fallible_calls();
+      const bool stays = below(2) == 0 && heap.resize_in_place(p, wanted);
+      auto* moved = stays ? p : static_cast<char*>(heap.reallocate(p, wanted));
+      ASSERT_TRUE(!stays || pages.fallible_calls() == calls);
       if (moved != nullptr) {
         const Live before = it->second;
         live_bytes -= before.bytes;
