@@ -204,13 +204,21 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   return bytes;
 }
 
+/// Whether a block of `bytes` stays on pages instead of becoming an object. Notes if it is short.
+[[gnu::noinline]] bool Engine::may_stay_on(Span& pages, std::size_t bytes) noexcept {
+  if (bytes < kShortStaysFrom) return false;
+  const bool is_short = bytes < kPagesStayFrom;
+  return is_short == pages.is_short || page_heap_.try_set_short(pages, is_short);
+}
+
 void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
   if (record_of(p) != nullptr)
     return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
-  if (bytes > kMaxBytes || bytes < kPagesStayFrom) return nullptr;
+  if (bytes > kMaxBytes) return nullptr;
   if (map_.region_of(p) != nullptr) {
-    if (bytes > kMaxLargeBytes) return nullptr;
-    return page_heap_.resize(*map_.span_of(p), pages_for(bytes)) ? p : nullptr;
+    Span& pages = *map_.span_of(p);
+    if (bytes > kMaxLargeBytes || !may_stay_on(pages, bytes)) return nullptr;
+    return page_heap_.resize(pages, pages_for(bytes)) ? p : nullptr;
   }
   return bytes >= kMappingsStayFrom ? huge_.reallocate(p, bytes) : nullptr;
 }

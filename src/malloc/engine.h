@@ -78,6 +78,9 @@ class Engine {
   // be copied each time.
   static constexpr std::size_t kPagesStayFrom = kPagesForGrownFrom / 4 * 3;
   static constexpr std::size_t kMappingsStayFrom = kMaxLargeBytes / 2;
+  // Chosen: a few blocks stay on a page down to this size, and more while such blocks grow again.
+  // Copying a shorter one takes little time.
+  static constexpr std::size_t kShortStaysFrom = kPagesForGrownFrom / 8;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
 
@@ -188,12 +191,19 @@ class Engine {
     return bytes <= object_bytes && bytes >= object_bytes / 2;
   }
 
-  /// Whether a live block has pages of its own, and would need as many for `bytes`.
-  /// \cost  12 instructions, no lock
+  /// Whether a live block that is not short has pages of its own, and would need as many for
+  /// `bytes`.
+  /// \cost  13 instructions, no lock
   bool fits_its_pages(const void* p, std::size_t bytes) const noexcept {
     const Span* const span = pages_of(p, map_.region_of(p));
-    return span != nullptr && bytes >= kPagesStayFrom &&
-           (bytes - 1) >> kPageShift == span->page_count - 1u;
+    return bytes >= kPagesStayFrom && span != nullptr && needs_all(*span, bytes) && !span->is_short;
+  }
+  /// Resizes a live block that keeps all its pages, short or not, as resize_large() does.
+  /// \returns  false, with nothing changed, for any other address, too
+  /// \cost     no lock
+  bool resize_on_its_pages(const void* p, std::size_t bytes) noexcept {
+    Span* const span = pages_of(p, map_.region_of(p));
+    return span != nullptr && needs_all(*span, bytes) && may_stay_on(*span, bytes);
   }
 
   /// Resizes a live huge block that stays in its mapping as it is, as resize_large() does.
@@ -364,6 +374,10 @@ class Engine {
   static constexpr unsigned pages_for(std::size_t bytes) noexcept {
     return static_cast<unsigned>((bytes - 1) / kPageBytes + 1);
   }
+  static bool needs_all(const Span& pages, std::size_t bytes) noexcept {
+    return (bytes - 1) >> kPageShift == pages.page_count - 1u;
+  }
+  bool may_stay_on(Span& pages, std::size_t bytes) noexcept;
   [[noreturn]] void die_of_no_object(const void* p, const char* action) const noexcept;
   std::size_t idle_outside_spans() const noexcept {
     return page_heap_.idle_pages() * kPageBytes + huge_.kept_bytes() + registry_.parked_bytes();

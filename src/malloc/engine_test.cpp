@@ -201,6 +201,35 @@ TEST_F(EngineTest, ALargeBlockIsKnownToFitItsPagesWithoutALock) {
   EXPECT_FALSE(engine.fits_its_pages(nullptr, 100'000));
 }
 
+TEST_F(EngineTest, AsManyBlocksKeepAPageThatTheyNeedNoMoreAsHaveGrownAgainOrAFew) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(engine.allocate_large(kPageBytes, 16).address);
+  const auto count_that_may_be = [&](std::size_t bytes) {
+    return std::count_if(blocks.begin(), blocks.end(),
+                         [&](void* p) { return engine.resize_on_its_pages(p, bytes); });
+  };
+  EXPECT_EQ(count_that_may_be(4095), 0) << "they are copied soon";
+  EXPECT_EQ(count_that_may_be(4096), 4);
+  EXPECT_EQ(count_that_may_be(10'000), 4) << "they are short already";
+  EXPECT_FALSE(engine.fits_its_pages(blocks[0], 40'000)) << "somebody has to note it";
+  EXPECT_EQ(count_that_may_be(24'576), 100) << "four of them have grown again";
+  EXPECT_EQ(count_that_may_be(24'575), 8);
+  void* const longer = engine.allocate_large(2 * kPageBytes, 16).address;
+  EXPECT_EQ(engine.resize_large(longer, 10'000), nullptr);
+  EXPECT_TRUE(engine.resize_on_its_pages(blocks[0], 40'000));
+  EXPECT_EQ(engine.resize_large(longer, 10'000), longer);
+  EXPECT_EQ(engine.usable_bytes(longer, "realloc"), kPageBytes) << "its other page went back";
+  EXPECT_EQ(engine.resize_large(longer, 2 * kPageBytes), longer) << "it grows into that";
+  EXPECT_EQ(count_that_may_be(10'000), 10);
+  // What was freed is not short when it is used again.
+  engine.deallocate_large(blocks[0]);
+  ASSERT_EQ(engine.allocate_large(kPageBytes, 16).address, blocks[0]);
+  EXPECT_FALSE(engine.resize_on_its_pages(blocks[0], 10'000));
+  for (void* p : blocks) engine.deallocate_large(p);
+  engine.deallocate_large(longer);
+  check_nothing_is_left();
+}
+
 TEST_F(EngineTest, AHugeBlockIsResizedAtOnceWhereItStaysInItsMapping) {
   auto* const huge = static_cast<char*>(engine.allocate_large(4 * kMiB, 16).address);
   EXPECT_TRUE(engine.resize_in_mapping(huge, 4 * kMiB));

@@ -393,6 +393,7 @@ class MallocInstance {
   Engine::Block try_serve_object(ThreadState& thread, unsigned size_class) noexcept;
   std::size_t usable_bytes(const void* p, const char* action) noexcept;
   std::size_t usable_bytes_slowly(const void* p) noexcept;
+  void* resize_or_move(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* move(ThreadState& thread, unsigned size_class, void* p, std::size_t old_bytes,
              std::size_t bytes) noexcept;
   void* pop_verified_to_move(ThreadState& thread, const void* p, std::size_t old_bytes,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <random>
 #include <set>
 #include <thread>
 #include <utility>
@@ -107,11 +108,80 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
   EXPECT_EQ(thread.reallocate(p, 200'000), p) << "nothing lies behind it";
   EXPECT_EQ(thread.reallocate(p, 100'000), p);
   EXPECT_EQ(thread.reallocate(p, 39'000), p);
-  auto* const shrunk = static_cast<char*>(thread.reallocate(p, 20'000));
+  EXPECT_EQ(thread.reallocate(p, 20'000), p) << "it may grow again";
+  auto* const shrunk = static_cast<char*>(thread.reallocate(p, 4'000));
   ASSERT_NE(shrunk, nullptr);
   EXPECT_NE(engine.class_of(shrunk), 0u) << "it is an object of its class again";
-  for (std::size_t i = 0; i < 20'000; ++i) ASSERT_EQ(shrunk[i], 7);
+  for (std::size_t i = 0; i < 4'000; ++i) ASSERT_EQ(shrunk[i], 7);
   thread.deallocate(shrunk);
+}
+
+/// Blocks that grow and shrink again and again, beyond a page, too.
+TEST_F(MallocTest, BlocksThatShrinkAndGrowAgainStayOnTheirPages) {
+  for (const Options::Checks checks : {Options::Checks::kAuto, Options::Checks::kBasic}) {
+    TestMalloc test;
+    Options options;
+    options.checks = checks;
+    options.guard_rate = 0;
+    test.start(options);
+    TestThread thread(test.malloc);
+    std::mt19937_64 random(7);
+    std::vector<char*> blocks;
+    for (int i = 0; i < 20; ++i) {
+      blocks.push_back(static_cast<char*>(thread.reallocate(thread.allocate(20'000), 40'000)));
+      ASSERT_NE(blocks.back(), nullptr);
+      std::memset(blocks.back(), i, 4096);
+    }
+    int moves = 0;
+    for (int step = 0; step < 5000; ++step) {
+      char*& block = blocks[random() % blocks.size()];
+      const std::size_t bytes = 4096 + random() % (kPageBytes - 4096);
+      auto* const p = static_cast<char*>(thread.reallocate(block, bytes));
+      ASSERT_NE(p, nullptr);
+      ASSERT_GE(thread.usable_bytes(p), bytes);
+      moves += p != block ? 1 : 0;
+      block = p;
+      if (step % 100 == 0) test.check();
+    }
+    EXPECT_LE(moves, 100);
+    for (char*& block : blocks) {
+      block = static_cast<char*>(thread.reallocate(block, 3 * kPageBytes));
+      block = static_cast<char*>(thread.reallocate(block, 10'000));
+      ASSERT_LE(thread.usable_bytes(block), kPageBytes);
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      for (std::size_t at = 0; at < 4096; ++at) ASSERT_EQ(blocks[i][at], static_cast<char>(i));
+      thread.deallocate(blocks[i]);
+    }
+    thread.end();
+    test.check_nothing_is_left();
+  }
+}
+
+/// They would waste most of a page each.
+TEST_F(MallocTest, OfBlocksThatShrinkForGoodFewStayOnTheirPages) {
+  Options options;
+  options.guard_rate = 0;
+  start(options);
+  TestThread thread(malloc);
+  const auto is_on_a_page = [&](const void* p) { return engine.class_of(p) == 0; };
+  const auto count_that_stay = [&](std::size_t first, std::size_t cut) {
+    std::vector<void*> blocks;
+    int stay = 0;
+    for (int i = 0; i < 100; ++i) {
+      void* p = first > SizeClassMap::kMaxBytes ? thread.allocate(first)
+                                                : thread.reallocate(thread.allocate(20'000), first);
+      p = thread.reallocate(p, cut);
+      stay += is_on_a_page(p) ? 1 : 0;
+      blocks.push_back(p);
+    }
+    for (void* p : blocks) thread.deallocate(p);
+    return stay;
+  };
+  EXPECT_EQ(count_that_stay(40'000, 10'000), 4);
+  EXPECT_EQ(count_that_stay(40'000, 10'000), 0) << "none of them has grown again";
+  EXPECT_EQ(count_that_stay(200'000, 20'000), 0);
+  EXPECT_EQ(count_that_stay(200'000, 24'576), 100) << "these waste less";
 }
 
 TEST_F(MallocTest, AHugeBlockAlternatesBetweenTwoLengthsWithoutTheKernel) {

@@ -46,10 +46,18 @@ void* pop_to_move(ThreadState& thread, const void* p, std::size_t old_bytes,
 
 }  // namespace
 
+/// First the block that keeps its pages, without a stack frame: it often does so for many steps.
 void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept {
   if (p == nullptr) return allocate(thread, bytes);
   const bool is_seen = has_full_checks() || detour_.has_watchers();
   if (!is_seen && engine_.fits_its_pages(p, bytes)) return p;
+  return resize_or_move(thread, p, bytes);
+}
+
+[[gnu::noinline]] void* MallocInstance::resize_or_move(ThreadState& thread, void* p,
+                                                       std::size_t bytes) noexcept {
+  const bool is_seen = has_full_checks() || detour_.has_watchers();
+  if (!is_seen && engine_.resize_on_its_pages(p, bytes)) return p;
   if (must_not_wait()) {
     if (!is_known_without_lock(p)) {
       os::set_errno_no_memory();

@@ -142,6 +142,17 @@ class PageHeap {
            shard_of(region_of(span)).resize(span, page_count);
   }
 
+  /// Notes whether a large span is kept by a block that needs no page any more.
+  /// \returns  False, with nothing changed, if it may not be.
+  /// \cost     no lock
+  bool try_set_short(Span& span, bool is_short) noexcept {
+    PageShard& shard = shard_of(region_of(span));
+    if (is_short && !shard.may_be_short()) return false;
+    if (!is_short) shard.note_grown_again();
+    span.is_short = is_short;
+    return true;
+  }
+
   /// Calls visit(const Span&) for each span in use.
   /// \cost  a visit to every page, under the lock of each shard
   template <typename Visit>

@@ -135,6 +135,7 @@ PageShard::Taken PageShard::take_span(Region& region, unsigned page_count,
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region.dirty_pages & mask) == 0;
+  span.is_short = false;
   mark_used(region, mask, touched);
   region.set_heads(first, page_count, first);
   return {.span = &span, .awaits_touch = region.awaits_touch && region.is_backed_whole()};
@@ -358,6 +359,7 @@ void PageShard::discard() noexcept {
   tally_.settle(0, said_idle_);
   used_pages_.store(0, std::memory_order_relaxed);
   visits_.store(0, std::memory_order_relaxed);
+  short_left_.store(kFirstShort, std::memory_order_relaxed);
 }
 
 std::size_t PageShard::check_invariants() noexcept {

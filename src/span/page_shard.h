@@ -108,6 +108,20 @@ class alignas(detail::kCacheLineBytes) PageShard {
     const std::uint32_t now = visits();
     visits_.store(now - std::min(now, page_count * kVisitsPerPage), std::memory_order_relaxed);
   }
+  /// Whether a block that shrinks may keep a page that it needs no more: as long as others that did
+  /// have grown again, except for the first few. Counts it.
+  bool may_be_short() noexcept {
+    const unsigned left = short_left_.load(std::memory_order_relaxed);
+    if (left == 0) return false;
+    short_left_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
+    return true;
+  }
+  /// Counts that such a block needs its page again.
+  void note_grown_again() noexcept {
+    const unsigned left = short_left_.load(std::memory_order_relaxed) + kShortForOne;
+    short_left_.store(static_cast<std::uint8_t>(std::min(left, kMostShortLeft)),
+                      std::memory_order_relaxed);
+  }
   unsigned index() const noexcept { return index_; }
   void note_others() noexcept {
     LockGuard guard(lock_);
@@ -231,6 +245,12 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Chosen: which part of the used pages may stay kept while single pages are requested
   // (docs/decisions/0019).
   static constexpr std::size_t kWholeShare = 64;
+  // Chosen: so many blocks may keep a page in vain, 60 KiB each at the most. For each that grows
+  // again two more may, up to a bound within which the number of short ones fluctuates
+  // (docs/decisions/0003).
+  static constexpr unsigned kFirstShort = 4;
+  static constexpr unsigned kShortForOne = 2;
+  static constexpr unsigned kMostShortLeft = 16;
   // Chosen: other threads wait while so many regions are examined, below a microsecond.
   static constexpr unsigned kLooks = 16;
 
@@ -258,6 +278,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Visits not yet deducted. relaxed, read and written without the lock: one more or less does no
   // harm.
   std::atomic<std::uint32_t> visits_{0};
+  // How many more blocks may be short. relaxed, as visits_.
+  std::atomic<std::uint8_t> short_left_{kFirstShort};
 };
 
 template <typename Free>
