@@ -216,9 +216,14 @@ void* Engine::resize_large(void* p, std::size_t bytes) noexcept {
     return stays_in_place(map_.span_of(p)->object_bytes, bytes) ? p : nullptr;
   if (bytes > kMaxBytes) return nullptr;
   if (map_.region_of(p) != nullptr) {
+    if (bytes < kShortStaysFrom || bytes > kMaxLargeBytes) return nullptr;
     Span& pages = *map_.span_of(p);
-    if (bytes > kMaxLargeBytes || !may_stay_on(pages, bytes)) return nullptr;
-    return page_heap_.resize(pages, pages_for(bytes)) ? p : nullptr;
+    const unsigned needed = pages_for(bytes);
+    const bool is_longer = needed > pages.page_count;
+    if (!is_longer && !may_stay_on(pages, bytes)) return nullptr;
+    if (!page_heap_.resize(pages, needed)) return nullptr;
+    if (is_longer) may_stay_on(pages, bytes);  // it is short no longer
+    return p;
   }
   return bytes >= kMappingsStayFrom ? huge_.reallocate(p, bytes) : nullptr;
 }

@@ -78,8 +78,8 @@ class Engine {
   // be copied each time.
   static constexpr std::size_t kPagesStayFrom = kPagesForGrownFrom / 4 * 3;
   static constexpr std::size_t kMappingsStayFrom = kMaxLargeBytes / 2;
-  // Chosen: a few blocks stay on a page down to this size, and more while such blocks grow again.
-  // Copying a shorter one takes little time.
+  // Chosen: blocks that have grown again on their page, and a few others, stay there down to this
+  // size. Copying a shorter one takes little time.
   static constexpr std::size_t kShortStaysFrom = kPagesForGrownFrom / 8;
   /// No object is larger: differences of pointers into it fit ptrdiff_t.
   static constexpr std::size_t kMaxBytes = PTRDIFF_MAX;
@@ -361,7 +361,7 @@ class Engine {
   static constexpr std::size_t kLookGrowth = 32;  // of the heap, as a share of it
   // Chosen: a heap that has grown by more steps since the last look had no bound to keep.
   static constexpr std::size_t kBoundSteps = 4;
-  // Chosen: where huge blocks get less than this part of the growth, kept mappings are not in use.
+  // Chosen: where huge blocks get at most this part of the growth, kept mappings are not in use.
   static constexpr std::size_t kGivenPart = 2;
   // Derived: up to this size a look is due after kLookStep.
   static constexpr std::size_t kSmallHeap = kLookStep * kLookGrowth;
@@ -424,7 +424,8 @@ class Engine {
   // How often has_idle() dropped hardly touched blocks. relaxed: a bound.
   std::atomic<std::uint32_t> drops_{0};
   // taken_bytes() after the last look at growth, when the next look is due, and when objects are
-  // gathered. relaxed: two threads may look at once, or one forgets a peak meanwhile.
+  // gathered. relaxed: two threads may look at once, or one forgets a peak or makes room for others
+  // meanwhile. Then one of the two looks has no effect.
   std::atomic<std::size_t> seen_taken_{0};
   std::atomic<std::size_t> seen_given_{0};  // of huge blocks, likewise
   std::atomic<std::size_t> next_look_{2 * kGatherStep};

@@ -201,7 +201,7 @@ TEST_F(EngineTest, ALargeBlockIsKnownToFitItsPagesWithoutALock) {
   EXPECT_FALSE(engine.fits_its_pages(nullptr, 100'000));
 }
 
-TEST_F(EngineTest, AsManyBlocksKeepAPageThatTheyNeedNoMoreAsHaveGrownAgainOrAFew) {
+TEST_F(EngineTest, BlocksThatHaveGrownAgainKeepAPageThatTheyNeedNoMoreAndAFewOthers) {
   std::vector<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(engine.allocate_large(kPageBytes, 16).address);
   const auto count_that_may_be = [&](std::size_t bytes) {
@@ -216,17 +216,49 @@ TEST_F(EngineTest, AsManyBlocksKeepAPageThatTheyNeedNoMoreAsHaveGrownAgainOrAFew
   EXPECT_EQ(count_that_may_be(24'575), 8);
   void* const longer = engine.allocate_large(2 * kPageBytes, 16).address;
   EXPECT_EQ(engine.resize_large(longer, 10'000), nullptr);
-  EXPECT_TRUE(engine.resize_on_its_pages(blocks[0], 40'000));
+  EXPECT_TRUE(engine.resize_on_its_pages(blocks[7], 40'000));
   EXPECT_EQ(engine.resize_large(longer, 10'000), longer);
   EXPECT_EQ(engine.usable_bytes(longer, "realloc"), kPageBytes) << "its other page went back";
   EXPECT_EQ(engine.resize_large(longer, 2 * kPageBytes), longer) << "it grows into that";
-  EXPECT_EQ(count_that_may_be(10'000), 10);
-  // What was freed is not short when it is used again.
-  engine.deallocate_large(blocks[0]);
-  ASSERT_EQ(engine.allocate_large(kPageBytes, 16).address, blocks[0]);
-  EXPECT_FALSE(engine.resize_on_its_pages(blocks[0], 10'000));
+  EXPECT_EQ(count_that_may_be(10'000), 9);
   for (void* p : blocks) engine.deallocate_large(p);
   engine.deallocate_large(longer);
+  check_nothing_is_left();
+}
+
+TEST_F(EngineTest, ABlockThatGoesToAndFroPaysForNoOther) {
+  void* const busy = engine.allocate_large(kPageBytes, 16).address;
+  std::vector<void*> blocks;
+  int stay = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(engine.resize_on_its_pages(busy, 10'000));
+    ASSERT_TRUE(engine.resize_on_its_pages(busy, 40'000));
+    blocks.push_back(engine.allocate_large(kPageBytes, 16).address);
+    stay += engine.resize_on_its_pages(blocks.back(), 5'000) ? 1 : 0;
+  }
+  EXPECT_EQ(stay, 4);
+  blocks.push_back(busy);
+  for (void* p : blocks) engine.deallocate_large(p);
+  check_nothing_is_left();
+}
+
+TEST_F(EngineTest, ABlockThatIsFreedWhileItIsShortMakesRoomForAnother) {
+  for (int i = 0; i < 100; ++i) {
+    void* const p = engine.allocate_large(kPageBytes, 16).address;
+    ASSERT_TRUE(engine.resize_on_its_pages(p, 10'000));
+    engine.deallocate_large(p);
+  }
+  // Nor does the next one on its page inherit that a block has grown again.
+  void* const first = engine.allocate_large(kPageBytes, 16).address;
+  ASSERT_TRUE(engine.resize_on_its_pages(first, 10'000));
+  ASSERT_TRUE(engine.resize_on_its_pages(first, 40'000));
+  engine.deallocate_large(first);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back(engine.allocate_large(kPageBytes, 16).address);
+  ASSERT_EQ(blocks[0], first);
+  for (std::size_t i = 4; i > 0; --i) ASSERT_TRUE(engine.resize_on_its_pages(blocks[i], 10'000));
+  EXPECT_FALSE(engine.resize_on_its_pages(first, 10'000));
+  for (void* p : blocks) engine.deallocate_large(p);
   check_nothing_is_left();
 }
 

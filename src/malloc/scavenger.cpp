@@ -44,7 +44,7 @@ bool Scavenger::run_rounds() noexcept {
     LockGuard guard(round_lock_);
     run_round();  // the first interval begins
   }
-  seen_peak_ = untouched_ = 0;
+  seen_peak_ = 0;
   make_room_for_others();
   std::uint64_t wait_ns = delay_ns / kFirstPart;
   for (int vain = 0; vain < kVainRounds || engine_.idle_bytes() >= kWakeBytes;) {
@@ -78,6 +78,7 @@ void Scavenger::make_room_for_others() noexcept {
   if (seen_peak_ == 0) {
     seen_peak_ = peak;
     seen_held_ = held;
+    untouched_ = held - std::min(held, peak);
   }
   const std::size_t rise = peak - std::min(peak, seen_peak_);
   const std::size_t gone = seen_held_ - std::min(held, seen_held_);

@@ -46,7 +46,7 @@ class Scavenger {
   struct Statistics {
     std::uint64_t threads;   ///< threads started
     std::uint64_t rounds;    ///< rounds run
-    std::uint64_t returned;  ///< bytes released by rounds
+    std::uint64_t returned;  ///< bytes released by rounds, and to make room for others
   };
   Statistics statistics() const noexcept {
     return {threads_.load(std::memory_order_relaxed), rounds_.load(std::memory_order_relaxed),

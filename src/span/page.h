@@ -120,6 +120,7 @@ struct alignas(detail::kCacheLineBytes) Span : ListLink<> {
   bool is_homeward;           ///< its freed objects bypass the bins of their class
   bool has_left_holes;        ///< the kernel refused some, of locked memory
   bool is_short;              ///< large: a block that shrank, and kept a page that it needs no more
+  bool has_grown_again;       ///< large: it was short, and needed its page after all
   std::uint64_t bitmap_word;  ///< what free_bits points to if the bitmap is one word
 
   /// Whether clearing an object costs more than tracking that it need not be cleared.

@@ -16,10 +16,7 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   STRATA_DCHECK(page_count >= 1 && page_count <= kPagesPerRegion);
   PageShard* const keeper = alignment_pages == 1 ? keeper_of(page_count, place) : nullptr;
   if (keeper != nullptr) {
-    if (Span* const kept = allocate_kept(*keeper, page_count, place)) {
-      kept->is_short = false;  // of one page; only longer ones are taken past this function
-      return kept;
-    }
+    if (Span* const kept = allocate_kept(*keeper, page_count, place)) return kept;
   }
   using Growth = PageShard::Growth;
   const PageRequest request{page_count, alignment_pages, which};

@@ -142,13 +142,17 @@ class PageHeap {
            shard_of(region_of(span)).resize(span, page_count);
   }
 
-  /// Notes whether a large span is kept by a block that needs no page any more.
+  /// Notes whether a large span is kept by a block that needs no page any more. A block that grew
+  /// again on its page may be; of the others, a few of each shard at a time.
   /// \returns  False, with nothing changed, if it may not be.
   /// \cost     no lock
   bool try_set_short(Span& span, bool is_short) noexcept {
-    PageShard& shard = shard_of(region_of(span));
-    if (is_short && !shard.may_be_short()) return false;
-    if (!is_short) shard.note_grown_again();
+    if (!span.has_grown_again) {
+      PageShard& shard = shard_of(region_of(span));
+      if (is_short && !shard.begin_short_stay()) return false;
+      if (!is_short) shard.end_short_stay();
+      span.has_grown_again = !is_short;
+    }
     span.is_short = is_short;
     return true;
   }

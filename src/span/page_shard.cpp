@@ -135,7 +135,6 @@ PageShard::Taken PageShard::take_span(Region& region, unsigned page_count,
   span.first_page = static_cast<std::uint8_t>(first);
   span.page_count = static_cast<std::uint8_t>(page_count);
   span.is_zero = (region.dirty_pages & mask) == 0;
-  span.is_short = false;
   mark_used(region, mask, touched);
   region.set_heads(first, page_count, first);
   return {.span = &span, .awaits_touch = region.awaits_touch && region.is_backed_whole()};
@@ -173,6 +172,7 @@ void PageShard::deallocate(Span& span, bool is_clean, Was was) noexcept {
   LockGuard guard(lock_);
   Region& region = region_of(span);
   STRATA_DCHECK(region.shard.load(std::memory_order_relaxed) == index_);
+  forget_stay(span);
   const PageMask mask = page_range(span.first_page, span.page_count);
   region.set_heads(span.first_page, span.page_count, Region::kNoSpan);
   unlist(region);
@@ -229,6 +229,7 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
   if (region.shard.load(std::memory_order_relaxed) != index_ ||
       region.head_of_page[span.first_page] != span.first_page || span.size_class != 0)
     return &span;
+  forget_stay(span);
   const unsigned page_count = span.page_count;
   if (kept_.count() == kMostKept) [[unlikely]]
     merge(*kept_.take_any());
@@ -359,7 +360,7 @@ void PageShard::discard() noexcept {
   tally_.settle(0, said_idle_);
   used_pages_.store(0, std::memory_order_relaxed);
   visits_.store(0, std::memory_order_relaxed);
-  short_left_.store(kFirstShort, std::memory_order_relaxed);
+  short_stays_.store(0, std::memory_order_relaxed);
 }
 
 std::size_t PageShard::check_invariants() noexcept {

@@ -108,20 +108,15 @@ class alignas(detail::kCacheLineBytes) PageShard {
     const std::uint32_t now = visits();
     visits_.store(now - std::min(now, page_count * kVisitsPerPage), std::memory_order_relaxed);
   }
-  /// Whether a block that shrinks may keep a page that it needs no more: as long as others that did
-  /// have grown again, except for the first few. Counts it.
-  bool may_be_short() noexcept {
-    const unsigned left = short_left_.load(std::memory_order_relaxed);
-    if (left == 0) return false;
-    short_left_.store(static_cast<std::uint8_t>(left - 1), std::memory_order_relaxed);
-    return true;
+  /// Counts a block that shrank and keeps a page that it needs no more, until it grows again or is
+  /// freed.
+  /// \returns  false, with nothing counted, if there are as many as may be
+  bool begin_short_stay() noexcept {
+    if (short_stays_.fetch_add(1, std::memory_order_relaxed) < kMostShortStays) return true;
+    end_short_stay();
+    return false;
   }
-  /// Counts that such a block needs its page again.
-  void note_grown_again() noexcept {
-    const unsigned left = short_left_.load(std::memory_order_relaxed) + kShortForOne;
-    short_left_.store(static_cast<std::uint8_t>(std::min(left, kMostShortLeft)),
-                      std::memory_order_relaxed);
-  }
+  void end_short_stay() noexcept { short_stays_.fetch_sub(1, std::memory_order_relaxed); }
   unsigned index() const noexcept { return index_; }
   void note_others() noexcept {
     LockGuard guard(lock_);
@@ -188,6 +183,11 @@ class alignas(detail::kCacheLineBytes) PageShard {
   Region* find_latest_idle_region(unsigned count, PageMask positions) noexcept
       STRATA_REQUIRES(lock_);
   Region* grow() noexcept STRATA_REQUIRES(lock_);
+  /// Forgets what is noted of the block whose pages these were.
+  void forget_stay(Span& span) noexcept {
+    if (span.is_short && !span.has_grown_again) end_short_stay();
+    span.is_short = span.has_grown_again = false;
+  }
   bool give_away(Region& region, PageShard& other) noexcept STRATA_REQUIRES(lock_);
   bool try_adopt(Region& region) noexcept;
   void note(PagePlace& asks) noexcept STRATA_REQUIRES(lock_) {
@@ -245,12 +245,9 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Chosen: which part of the used pages may stay kept while single pages are requested
   // (docs/decisions/0019).
   static constexpr std::size_t kWholeShare = 64;
-  // Chosen: so many blocks may keep a page in vain, 60 KiB each at the most. For each that grows
-  // again two more may, up to a bound within which the number of short ones fluctuates
-  // (docs/decisions/0003).
-  static constexpr unsigned kFirstShort = 4;
-  static constexpr unsigned kShortForOne = 2;
-  static constexpr unsigned kMostShortLeft = 16;
+  // Chosen: so many blocks at a time may keep a page in vain, 60 KiB each at the most. Those that
+  // grew again once are not counted any more (docs/decisions/0003).
+  static constexpr std::uint32_t kMostShortStays = 4;
   // Chosen: other threads wait while so many regions are examined, below a microsecond.
   static constexpr unsigned kLooks = 16;
 
@@ -278,8 +275,8 @@ class alignas(detail::kCacheLineBytes) PageShard {
   // Visits not yet deducted. relaxed, read and written without the lock: one more or less does no
   // harm.
   std::atomic<std::uint32_t> visits_{0};
-  // How many more blocks may be short. relaxed, as visits_.
-  std::atomic<std::uint8_t> short_left_{kFirstShort};
+  // Blocks that shrank, keep a page, and did not grow again so far. relaxed: a count.
+  std::atomic<std::uint32_t> short_stays_{0};
 };
 
 template <typename Free>

@@ -387,6 +387,7 @@ class Refusals(InFolder):
             more = () if words == ("options",) else ("--", PROGRAM)
             self.assertIn("--library needs a value", self.refused(*words, "--library", "", *more))
 
+    @unittest.skipIf(INSTRUMENTED, "the sanitizer needs /proc, too")
     def test_without_proc_the_reason_is_told(self):
         hidden = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
         if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:

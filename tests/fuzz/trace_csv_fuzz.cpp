@@ -14,7 +14,7 @@ using strata::fuzz::require;
 std::string trace_of(const std::string& text) {
   MadeTrace made;
   std::istringstream in(text);
-  read_csv("input", in, *made.writer);
+  read_csv("input", in, *made.writer, [](const std::string&) {});
   return made.bytes;
 }
 

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -63,8 +64,10 @@ void copy_for_a_child(int count) {
 
 void await_end_of_input() {
   char byte;
-  while (read(STDIN_FILENO, &byte, 1) != 0) {  // a signal may interrupt it
-  }
+  ssize_t read_bytes = 0;
+  do {
+    read_bytes = read(STDIN_FILENO, &byte, 1);
+  } while (read_bytes > 0 || (read_bytes < 0 && errno == EINTR));
 }
 
 void become_a_daemon() {

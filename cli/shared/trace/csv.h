@@ -1,8 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <string>
-#include <vector>
 
 #include "shared/trace/reader.h"
 #include "shared/trace/writer.h"
@@ -19,9 +19,11 @@ void write_csv(Reader& trace, std::ostream& out);
 /// Reads events from CSV written by any tool. The first line names the columns. Threads and objects
 /// may have any names; the name of an object can be reused once the object has ended.
 /// \param name  the input's name, for errors
-/// \returns  The names of columns that are none of the format's; nothing in them was read.
+/// \param when_ignored  called, before any event is read, for each column that is none of the
+///                      format's: nothing in it is read
 /// \errors  TraceError, which names the line. If the writer fails, out.has_failed() is true.
-std::vector<std::string> read_csv(const std::string& name, std::istream& in, Writer& out);
+void read_csv(const std::string& name, std::istream& in, Writer& out,
+              const std::function<void(const std::string& column)>& when_ignored);
 
 /// "malloc" and the like. operation_named() returns false for an unknown name.
 const char* operation_name(Operation operation) noexcept;

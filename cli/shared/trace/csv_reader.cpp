@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <istream>
 #include <unordered_map>
 
@@ -34,12 +35,11 @@ class CsvReader {
   CsvReader(std::string name, std::istream& in, Writer& out)
       : name_(std::move(name)), in_(in), out_(out) {}
 
-  /// \returns  the columns that are none of the format's
-  std::vector<std::string> read() {
+  void read(const std::function<void(const std::string& column)>& when_ignored) {
     if (!next_line()) {
       throw TraceError(fmt::format("'{}' is empty; {}", name_, kFirstLine));
     }
-    std::vector<std::string> ignored = read_columns();
+    read_columns(when_ignored);
     while (next_line()) {
       if (words_.size() == 1 && words_[0].empty()) continue;
       if (words_[0].starts_with('#')) {
@@ -47,11 +47,10 @@ class CsvReader {
       } else {
         read_event();
       }
-      if (out_.has_failed()) return ignored;
+      if (out_.has_failed()) return;
     }
     if (!threads_text_.empty()) out_.add_text(BlockKind::kThreads, threads_text_);
     out_.end(end_text_.empty() ? "reason=converted\n" : end_text_);
-    return ignored;
   }
 
  private:
@@ -84,13 +83,12 @@ class CsvReader {
     return true;
   }
 
-  std::vector<std::string> read_columns() {
+  void read_columns(const std::function<void(const std::string& column)>& when_ignored) {
     columns_.fill(kAbsent);
-    std::vector<std::string> ignored;
     for (std::size_t i = 0; i < words_.size(); ++i) {
       const auto* name = std::find(kFieldNames.begin(), kFieldNames.end(), words_[i]);
       if (name == kFieldNames.end()) {
-        ignored.push_back(words_[i]);
+        when_ignored(words_[i]);
       } else {
         columns_[static_cast<std::size_t>(name - kFieldNames.begin())] = i;
       }
@@ -98,7 +96,6 @@ class CsvReader {
     if (columns_[kOperation] == kAbsent) {
       fail(fmt::format("no column is named 'operation'; {}", kFirstLine));
     }
-    return ignored;
   }
 
   std::string_view word(std::size_t index) const {
@@ -273,8 +270,9 @@ class CsvReader {
 
 }  // namespace
 
-std::vector<std::string> read_csv(const std::string& name, std::istream& in, Writer& out) {
-  return CsvReader(name, in, out).read();
+void read_csv(const std::string& name, std::istream& in, Writer& out,
+              const std::function<void(const std::string& column)>& when_ignored) {
+  CsvReader(name, in, out).read(when_ignored);
 }
 
 }  // namespace strata::trace

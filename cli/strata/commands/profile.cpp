@@ -118,8 +118,10 @@ class ProfileCommand final : public Command {
   static void print_why_empty(const Profile& profile, const Profile::Kind& shown) {
     const std::size_t allocated = profile.find_kind("alloc_space");
     if (profile.samples.empty()) {
-      fmt::print(
-          "Nothing was sampled; a smaller --profile-rate of strata run samples more, and 1 all\n");
+      fmt::print("{}\n", profile.period <= 1
+                             ? "Nothing was allocated"
+                             : "Nothing was sampled; a smaller --profile-rate of strata run "
+                               "samples more, and 1 all");
     } else if (allocated != Profile::kNone && shown.type.starts_with("inuse_")) {
       fmt::print(
           "Nothing that was sampled is live; --sample alloc_space shows what was allocated\n");

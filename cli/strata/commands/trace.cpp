@@ -116,12 +116,12 @@ class TraceCommand final : public Command {
     if (first != static_cast<unsigned char>(trace::kFileMagic[0])) {
       if (output_.empty()) throw UsageError("name the new trace with -o FILE");
       write_trace(output_, path, [&](trace::Writer& out) {
-        for (const std::string& column : trace::read_csv(path, in, out)) {
+        trace::read_csv(path, in, out, [&](const std::string& column) {
           warn_of(
               {fmt::format("'{}' has a column '{}', which is ignored: a trace has none of that "
                            "name (docs/trace-format.md)",
                            path, column)});
-        }
+        });
       });
       return 0;
     }

@@ -71,7 +71,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
       count.sum += std::log(share.at);
     }
   }
-  // The contenders of most loads come first; among these, the best by geometric mean.
+  // Those that are better in most loads come first; among these, the best by geometric mean.
   std::vector<std::tuple<int, double, std::string>> parts;
   for (const auto& [series, count] : counts) {
     if (count.better == 0) continue;
