@@ -167,6 +167,7 @@ const std::vector<CallKind>& call_kinds() {
       {"futex(wait)", SYS_futex, waits, {EINTR, EAGAIN}},
       {"futex(wake)", SYS_futex, nullptr, {}},
       {"rt_sigaction", SYS_rt_sigaction, nullptr, {EINVAL}},
+      {"getrusage", SYS_getrusage, nullptr, {EINVAL}},
       {"sched_getaffinity", SYS_sched_getaffinity, nullptr, {EINVAL}},
       {"sched_setaffinity", SYS_sched_setaffinity, nullptr, {EINVAL, EPERM}},
       {"sched_getscheduler", SYS_sched_getscheduler, nullptr, {ENOSYS}},
