@@ -416,6 +416,17 @@ TEST_F(EngineTest, AGrowingHeapUsesThePagesThatCachedObjectsKept) {
   check_nothing_is_left();
 }
 
+/// Allocates so many bytes in large blocks, and follows the growth after each.
+std::size_t most_held_while_growing(Engine& engine, std::size_t bytes, std::vector<void*>& blocks) {
+  std::size_t most = 0;
+  for (std::size_t taken = 0; taken < bytes; taken += kMiB / 4) {
+    blocks.push_back(engine.allocate_large(kMiB / 4, 16).address);
+    engine.follow_growth(nullptr);
+    most = std::max(most, engine.limit().held_bytes());
+  }
+  return most;
+}
+
 /// A program that has freed a huge block and goes on with smaller ones: the mapping pays for them.
 TEST_F(EngineTest, AKeptMappingThatNobodyTakesPaysForAllGrowth) {
   constexpr std::size_t kKept = 64 * kMiB;
@@ -423,13 +434,8 @@ TEST_F(EngineTest, AKeptMappingThatNobodyTakesPaysForAllGrowth) {
   engine.follow_growth(nullptr);
   engine.deallocate_large(huge);
   const std::size_t before = engine.limit().held_bytes();
-  std::size_t most = before;
   std::vector<void*> blocks;
-  for (std::size_t bytes = 0; bytes < kKept; bytes += kMiB / 4) {
-    blocks.push_back(engine.allocate_large(kMiB / 4, 16).address);
-    engine.follow_growth(nullptr);
-    most = std::max(most, engine.limit().held_bytes());
-  }
+  const std::size_t most = std::max(before, most_held_while_growing(engine, kKept, blocks));
   // A thirty-second until the first look, and one more after it.
   EXPECT_LE(most - before, kKept / 32 * 2 + 2 * kMiB);
   for (void* p : blocks) engine.deallocate_large(p);
@@ -444,13 +450,8 @@ TEST_F(EngineTest, WhatMadeRoomForOthersIsNoRoomForTheHeap) {
   const std::size_t before = engine.limit().held_bytes();
   EXPECT_EQ(engine.make_room_for_others(kKept / 2), kKept / 2);
   EXPECT_EQ(engine.limit().held_bytes(), before - kKept / 2);
-  std::size_t most = 0;
   std::vector<void*> blocks;
-  for (std::size_t bytes = 0; bytes < kKept / 4; bytes += kMiB / 4) {
-    blocks.push_back(engine.allocate_large(kMiB / 4, 16).address);
-    engine.follow_growth(nullptr);
-    most = std::max(most, engine.limit().held_bytes());
-  }
+  const std::size_t most = most_held_while_growing(engine, kKept / 4, blocks);
   EXPECT_LE(most, before - kKept / 2 + kKept / 32 * 2 + 2 * kMiB);
   engine.make_room_for_others(SIZE_MAX);
   EXPECT_EQ(engine.huge().kept_bytes(), 0u);

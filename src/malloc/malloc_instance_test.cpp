@@ -20,6 +20,13 @@
 namespace strata {
 namespace {
 
+Options unguarded(Options::Checks checks = Options{}.checks) {
+  Options options;
+  options.checks = checks;
+  options.guard_rate = 0;
+  return options;
+}
+
 struct MallocTest : ::testing::Test, TestMalloc {};
 
 TEST_F(MallocTest, StartsWithItsFirstAllocation) {
@@ -120,10 +127,7 @@ TEST_F(MallocTest, ABlockThatGrowsHasPagesOfItsOwnAndGrowsIntoThem) {
 TEST_F(MallocTest, BlocksThatShrinkAndGrowAgainStayOnTheirPages) {
   for (const Options::Checks checks : {Options::Checks::kAuto, Options::Checks::kBasic}) {
     TestMalloc test;
-    Options options;
-    options.checks = checks;
-    options.guard_rate = 0;
-    test.start(options);
+    test.start(unguarded(checks));
     TestThread thread(test.malloc);
     std::mt19937_64 random(7);
     std::vector<char*> blocks;
@@ -160,9 +164,7 @@ TEST_F(MallocTest, BlocksThatShrinkAndGrowAgainStayOnTheirPages) {
 
 /// They would waste most of a page each.
 TEST_F(MallocTest, OfBlocksThatShrinkForGoodFewStayOnTheirPages) {
-  Options options;
-  options.guard_rate = 0;
-  start(options);
+  start(unguarded());
   TestThread thread(malloc);
   const auto is_on_a_page = [&](const void* p) { return engine.class_of(p) == 0; };
   const auto count_that_stay = [&](std::size_t first, std::size_t cut) {
@@ -217,10 +219,7 @@ TEST_F(MallocTest, WhereACallMustNotWaitABlockOfSpareMemoryIsRefusedToBecomeHuge
 TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
   for (const Options::Checks checks : {Options::Checks::kAuto, Options::Checks::kBasic}) {
     TestMalloc test;
-    Options options;
-    options.checks = checks;
-    options.guard_rate = 0;
-    test.start(options);
+    test.start(unguarded(checks));
     TestThread thread(test.malloc);
     auto* const p = static_cast<char*>(thread.allocate(72));
     EXPECT_EQ(thread.usable_bytes(p), 128u);
@@ -261,10 +260,7 @@ TEST_F(MallocTest, WhereFreesAreComparedEachObjectIsOfItsClass) {
 }
 
 TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
-  Options options;
-  options.checks = Options::Checks::kFrees;  // each class has its own objects from the first on
-  options.guard_rate = 0;
-  start(options);
+  start(unguarded(Options::Checks::kFrees));  // each class has its own objects from the first on
   TestThread thread(malloc);
   const auto count_moves = [&](std::size_t step) {
     int moves = 0;
@@ -287,9 +283,7 @@ TEST_F(MallocTest, ABlockThatMovesAgainGetsRoomToGrow) {
 }
 
 TEST_F(MallocTest, ABlockThatGrowsPassesFewClasses) {
-  Options options;
-  options.guard_rate = 0;
-  start(options);
+  start(unguarded());
   TestThread thread(malloc);
   thread.use_every_class();
   std::set<std::size_t> sizes;
@@ -304,9 +298,7 @@ TEST_F(MallocTest, ABlockThatGrowsPassesFewClasses) {
 }
 
 TEST_F(MallocTest, ABlockThatHasGrownStaysWhereItIsAsItShrinksByALittle) {
-  Options options;
-  options.guard_rate = 0;
-  start(options);
+  start(unguarded());
   TestThread thread(malloc);
   thread.use_every_class();
   for (std::size_t bytes = 1100; bytes <= 32'768; bytes += 61) {
@@ -319,9 +311,7 @@ TEST_F(MallocTest, ABlockThatHasGrownStaysWhereItIsAsItShrinksByALittle) {
 
 /// Whatever kind of block the smaller size would get.
 TEST_F(MallocTest, ABlockOfAnySizeStaysWhereItIsAsItShrinksAndGrowsByALittle) {
-  Options options;
-  options.guard_rate = 0;
-  start(options);
+  start(unguarded());
   TestThread thread(malloc);
   for (std::size_t bytes = 30'000; bytes <= 3 * kMiB; bytes += bytes / 100) {
     auto* const p = static_cast<char*>(thread.reallocate(thread.allocate(100), bytes));
