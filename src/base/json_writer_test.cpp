@@ -146,15 +146,28 @@ TEST(FileSink, WhereTheFileIsFullStandardErrorServes) {
   ::testing::internal::CaptureStderr();
   { FileSink("/dev/full").write("hello\n"); }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "strata: warning: cannot write to /dev/full; standard error is used\nhello\n");
+            "strata: warning: the file /dev/full cannot be written: No space left on device; "
+            "standard error is used\nhello\n");
 }
 
 TEST(FileSink, WhereTheFileCannotBeOpenedStandardErrorServes) {
   ::testing::internal::CaptureStderr();
   { FileSink("/no/such/folder/file").write("hello\n"); }
-  EXPECT_EQ(
-      ::testing::internal::GetCapturedStderr(),
-      "strata: warning: cannot write to /no/such/folder/file; standard error is used\nhello\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "strata: warning: the file /no/such/folder/file cannot be written: No such file or "
+            "directory; standard error is used\nhello\n");
+}
+
+TEST(FileSink, AFileWithALongNameStillHasItsReason) {
+  const std::string path = "/no/such\n/" + std::string(4000, 'x');
+  ::testing::internal::CaptureStderr();
+  { FileSink(path.c_str()).write("hello\n"); }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("strata: warning: the file /no/such?/xxx"), 0u) << said;
+  EXPECT_NE(said.find("xxx cannot be written: No such file or directory; standard error is used\n"
+                      "hello\n"),
+            std::string::npos)
+      << said;
 }
 
 }  // namespace

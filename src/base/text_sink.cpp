@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/text_writer.h"
+#include "base/file_warning.h"
+#include "os/errors.h"
 #include "os/file.h"
 #include "os/standard_error.h"
 
@@ -25,7 +26,7 @@ FileSink::FileSink(const char* path) noexcept
       buffer_(scratch_.memory() != nullptr ? static_cast<char*>(scratch_.memory()) : spare_),
       capacity_(scratch_.memory() != nullptr ? kBytes : sizeof spare_) {
   is_opened_ = *path != '\0' && fd_ >= 0;
-  if (*path != '\0' && fd_ < 0) turn_to_standard_error();
+  if (*path != '\0' && fd_ < 0) turn_to_standard_error(-fd_);
 }
 
 FileSink::~FileSink() {
@@ -50,23 +51,22 @@ void FileSink::write(std::string_view text) noexcept {
 /// more.
 void FileSink::flush(std::size_t count) noexcept {
   const std::string_view text(buffer_, count);
-  bool is_written = fd_ < 0 || os::write_file(fd_, text);
-  if (!is_written && is_opened_) {
+  int error = fd_ < 0 ? 0 : os::write_file(fd_, text);
+  if (error != 0 && is_opened_) {
     os::close_file(fd_);
-    turn_to_standard_error();
-    is_written = os::write_file(fd_, text);
+    turn_to_standard_error(error);
+    error = os::write_file(fd_, text);
   }
-  if (!is_written) fd_ = -1;
+  if (error != 0) fd_ = -1;
   size_ -= count;
   std::memmove(buffer_, buffer_ + count, size_);
 }
 
-void FileSink::turn_to_standard_error() noexcept {
+void FileSink::turn_to_standard_error(int error) noexcept {
   is_opened_ = false;
   fd_ = os::standard_error();
-  TextWriter line;
-  line.text("strata: warning: cannot write to ").text(path_).text("; standard error is used\n");
-  os::write_file(fd_, line.view());
+  warn_of_file("the file", path_, "cannot be written", os::text_of_error(error),
+               "; standard error is used");
 }
 
 }  // namespace strata

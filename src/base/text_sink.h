@@ -36,7 +36,7 @@ class BufferSink final : public TextSink {
 };
 
 /// Appends to a file. If there is none, or once it cannot be opened or written, writes to standard
-/// error (the kept one, if the program has closed its own); then one warning says so. Text that
+/// error (the kept one, if the program has closed its own); then one warning says why. Text that
 /// fits kBytes is one write, so that texts of several processes do not mix; longer text is written
 /// by whole lines.
 class FileSink final : public TextSink {
@@ -53,7 +53,7 @@ class FileSink final : public TextSink {
 
  private:
   void flush(std::size_t count) noexcept;
-  void turn_to_standard_error() noexcept;
+  void turn_to_standard_error(int error) noexcept;
 
   const char* const path_;
   bool is_opened_ = false;

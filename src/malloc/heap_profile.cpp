@@ -1,9 +1,8 @@
 #include "malloc/heap_profile.h"
 
-#include <algorithm>
-#include <cstring>
 #include <new>
 
+#include "base/file_warning.h"
 #include "base/scratch.h"
 #include "base/text_sink.h"
 #include "base/text_writer.h"
@@ -11,7 +10,6 @@
 #include "os/file.h"
 #include "os/process.h"
 #include "os/stack.h"
-#include "os/standard_error.h"
 #include "profile/gzip_sink.h"
 #include "profile/pprof_writer.h"
 #include "profile/site_report.h"
@@ -49,19 +47,12 @@ bool expand(const char* path, char* out, std::size_t capacity) noexcept {
   return true;
 }
 
-void warn_about(const char* path, std::string_view what, std::string_view reason) noexcept {
-  TextWriter line;
-  line.text("strata: warning: the profile ")
-      .text(*path == '\0' ? "''"
-                          : std::string_view(path, std::min<std::size_t>(std::strlen(path), 512)))
-      .text(what)
-      .text(reason)
-      .text("\n");
-  os::write_file(os::standard_error(), line.view());
+void warn_of_profile(const char* path, std::string_view problem, std::string_view reason) noexcept {
+  warn_of_file("the profile", path, problem, reason);
 }
 
 void say_not_written(const char* path, std::string_view reason) noexcept {
-  warn_about(path, " is not written: ", reason);
+  warn_of_profile(path, "is not written", reason);
 }
 
 /// A file being written, with all buffers: too large for a small stack.
@@ -86,11 +77,11 @@ class Writing {
       return false;
     }
     if (!writer_.has_all_files())
-      warn_about(path_,
-                 " has addresses without names: ", "the kernel did not say which files are mapped");
+      warn_of_profile(path_, "has addresses without names",
+                      "the kernel did not say which files are mapped");
     if (!sites.tells_all_apart())
-      warn_about(path_, " has callers that it does not tell apart: ",
-                 "there were too many, or no memory was left");
+      warn_of_profile(path_, "has callers that it does not tell apart",
+                      "there were too many, or no memory was left");
     return true;
   }
 

@@ -11,6 +11,8 @@ int current_errno() noexcept;
 void set_errno(int error) noexcept;
 int error_no_memory() noexcept;  ///< the value of ENOMEM, for posix_memalign
 int error_invalid() noexcept;    ///< the value of EINVAL
+/// What an error means, in the C library's words.
+const char* text_of_error(int error) noexcept;
 
 /// Restores the caller's errno: a call that succeeds, or reports another way, must not change it.
 class SavedErrno {

@@ -107,12 +107,13 @@ std::size_t read_build_id(int fd, char* out, std::size_t capacity) noexcept {
 
 int open_to_append(const char* path) noexcept {
   const SavedErrno saved;
-  return system_call::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int fd = system_call::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  return fd < 0 ? -errno : fd;
 }
 
-bool write_file(int file, std::string_view text) noexcept {
+int write_file(int file, std::string_view text) noexcept {
   const SavedErrno saved;
-  return write_all(file, text) == 0;
+  return write_all(file, text);
 }
 
 void close_file(int file) noexcept {
@@ -176,7 +177,7 @@ bool NewFile::commit() noexcept {
   return false;
 }
 
-const char* NewFile::reason() const noexcept { return std::strerror(error_); }
+const char* NewFile::reason() const noexcept { return text_of_error(error_); }
 
 LineReader::LineReader(const char* path) noexcept {
   SavedErrno saved;

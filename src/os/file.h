@@ -8,10 +8,12 @@
 
 namespace strata::os {
 
-/// Opens a file to append, and creates it if need be; returns a negative number if it cannot be
-/// opened. Closed across exec.
+/// Opens a file to append, and creates it if need be. Closed across exec.
+/// \returns  The file, or a negative error.
 int open_to_append(const char* path) noexcept;
-bool write_file(int file, std::string_view text) noexcept;  ///< writes all, or gives up: false
+/// Writes all, or gives up.
+/// \returns  0, or the error.
+int write_file(int file, std::string_view text) noexcept;
 void close_file(int file) noexcept;
 
 /// A file that replaces another only once it is complete: it is written next to it, under a

@@ -52,12 +52,21 @@ TEST_F(FileTest, AppendsToAFileThatExistsOrNot) {
   for (const char* text : {"one\n", "two\n"}) {
     const int opened = open_to_append(path.c_str());
     ASSERT_GE(opened, 0);
-    write_file(opened, text);
+    EXPECT_EQ(write_file(opened, text), 0);
     close_file(opened);
   }
-  EXPECT_LT(open_to_append((folder + "/missing/out").c_str()), 0);
   EXPECT_EQ(errno, EDOM);
   EXPECT_EQ(content(path), "one\ntwo\n");
+}
+
+TEST_F(FileTest, WhatCannotBeOpenedOrWrittenSaysWhy) {
+  errno = EDOM;
+  EXPECT_EQ(open_to_append((folder + "/missing/out").c_str()), -ENOENT);
+  EXPECT_EQ(open_to_append(folder.c_str()), -EISDIR);
+  const int full = open_to_append("/dev/full");
+  EXPECT_EQ(write_file(full, "text"), ENOSPC);
+  close_file(full);
+  EXPECT_EQ(errno, EDOM);
 }
 
 TEST_F(FileTest, AFileIsReplacedWhenAllOfItIsWritten) {

@@ -86,7 +86,8 @@ class ExitReport(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             done = limited(folder, STRATA_STATS="exit", STRATA_STATS_FILE="statistics")
             self.assertEqual(done.returncode, 0)
-            self.assertIn("warning: cannot write to statistics; standard error is used\n" + STATISTICS, done.stderr)
+            self.assertIn("warning: the file statistics cannot be written: File too large; standard error is used\n" +
+                          STATISTICS, done.stderr)
             done = limited(folder, STRATA_PROFILE="profile", STRATA_PROFILE_RATE="1")
             self.assertEqual(done.returncode, 0)
             self.assertIn("the profile profile is not written: File too large", done.stderr)
