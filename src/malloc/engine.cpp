@@ -74,7 +74,7 @@ bool Engine::start(const Options& options, std::uint64_t seed, std::size_t addre
     return true;
   }
   if (!place_heap(options, place_seed, address_space)) return false;
-  limit().configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
+  limit().configure(options.soft_limit, options.hard_limit);
   return true;
 }
 

@@ -1,16 +1,19 @@
-// An engine whose memory is limited.
+// The options of limits, and an engine whose memory is limited.
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/fork_in_test.h"
 #include "base/seeded_test.h"
 #include "malloc/malloc_in_test.h"
+#include "malloc/options.h"
 #include "os/control_group.h"
 
 namespace strata {
@@ -25,11 +28,54 @@ struct LimitsTest : ::testing::Test, TestMalloc {
   }
 };
 
-TEST_F(LimitsTest, AShareIsOneOfWhatTheSystemAllows) {
-  start_with(OptionRow::kShare | 50, OptionRow::kShare | 100);
+/// Sets the limits from their texts.
+void set_limits(Options& options, std::string_view soft, std::string_view hard) {
+  options = {};
+  for (const OptionRow row : option_table()) {
+    const bool is_soft = row.name == "SOFT_LIMIT";
+    if (!is_soft && row.name != "HARD_LIMIT") continue;
+    EXPECT_TRUE(set_option(row, is_soft ? soft : hard, options));
+  }
+}
+
+std::string settle_and_capture(Options& options, const char* soft, const char* hard) {
+  set_limits(options, soft, hard);
+  ::testing::internal::CaptureStderr();
+  settle_limits(options);
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(SettleLimits, AShareIsOneOfWhatTheSystemAllows) {
+  Options options;
+  EXPECT_EQ(settle_and_capture(options, "50%", "100%"), "");
   const std::size_t allowed = os::allowed_memory_bytes();
-  EXPECT_EQ(statistics().limit.soft_limit, allowed / 100 * 50);
-  EXPECT_EQ(statistics().limit.hard_limit, allowed / 100 * 100);
+  EXPECT_EQ(options.soft_limit, allowed / 100 * 50);
+  EXPECT_EQ(options.hard_limit, allowed / 100 * 100);
+}
+
+TEST(SettleLimits, ASoftLimitAboveTheHardOneIsNamedInOneWarningAndThereIsNone) {
+  Options options;
+  EXPECT_EQ(settle_and_capture(options, "2g", "1536m"),
+            "strata: warning: STRATA_SOFT_LIMIT=2g is above STRATA_HARD_LIMIT=1536m; there is no "
+            "soft limit, only the hard one\n");
+  EXPECT_EQ(options.soft_limit, 0u);
+  EXPECT_EQ(options.hard_limit, std::size_t{1536} << 20);
+  EXPECT_EQ(settle_and_capture(options, "50%", "4096"),
+            "strata: warning: STRATA_SOFT_LIMIT=50% is above STRATA_HARD_LIMIT=4k; there is no "
+            "soft limit, only the hard one\n");
+  EXPECT_EQ(options.soft_limit, 0u);
+}
+
+TEST(SettleLimits, OtherwiseNothingIsSaid) {
+  const char* cases[][2] = {{"0", "0"}, {"1g", "0"}, {"0", "1g"}, {"1g", "1g"}, {"1g", "2g"}};
+  for (const auto& [soft, hard] : cases) {
+    Options options;
+    EXPECT_EQ(settle_and_capture(options, soft, hard), "") << soft << " " << hard;
+    Options expected;
+    set_limits(expected, soft, hard);
+    EXPECT_EQ(options.soft_limit, expected.soft_limit) << soft << " " << hard;
+    EXPECT_EQ(options.hard_limit, expected.hard_limit) << soft << " " << hard;
+  }
 }
 
 TEST_F(LimitsTest, EveryKindOfBlockIsRefusedAtTheHardLimitAndServedAgainBelowIt) {

@@ -53,15 +53,17 @@ constexpr OptionRow kRows[] = {
            "regions are touched, as long as the kernel provides each within 1 ms. system: as the "
            "settings in /sys/kernel/mm/transparent_hugepage say, which may also enable smaller "
            "sizes."),
-    number(
-        STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
-        "The most that all thread caches together may hold; each thread holds at most its share."),
+    number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
+           "The most that all thread caches together may hold, an equal share for each thread; "
+           "more for a while, where threads start and end. 0: they hold nothing. Freed objects "
+           "also wait in caches between threads (transfer caches), which this does not bound."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
            "Memory that was not needed for this long goes back to the kernel; 0: only on "
            "malloc_trim."),
     number(STRATA_FIELD(soft_limit), "SOFT_LIMIT", Unit::kLimit, 0, 64 * kTiB,
            "While the malloc and all heaps hold more memory than this, caches shrink and all idle "
-           "memory goes back to the kernel at once; 0: no limit."),
+           "memory goes back to the kernel at once; 0: no limit. A value above STRATA_HARD_LIMIT "
+           "counts as 0, with a warning."),
     number(
         STRATA_FIELD(hard_limit), "HARD_LIMIT", Unit::kLimit, 0, 64 * kTiB,
         "The malloc and all heaps never hold more memory than this: an allocation that would need "

@@ -130,6 +130,20 @@ void warn_of_value(const OptionRow& row, std::string_view text) noexcept {
   os::write_stderr(line.view());
 }
 
+/// \param options  as the environment has them
+void warn_of_limits(const Options& options) noexcept {
+  TextWriter line;
+  const char* before = "strata: warning: ";
+  for (const OptionRow row : option_table()) {
+    if (row.unit != OptionRow::Unit::kLimit) continue;
+    line.text(before).text(kOptionPrefix).text(row.name).text("=");
+    write_value(row, options, line);
+    before = " is above ";
+  }
+  line.text("; there is no soft limit, only the hard one\n");
+  os::write_stderr(line.view());
+}
+
 void warn_of_name(std::string_view name) noexcept {
   TextWriter line;
   line.text("strata: warning: ");
@@ -263,9 +277,17 @@ const char* option_in_environment(const OptionRow& row) noexcept {
   return nullptr;
 }
 
-std::size_t limit_bytes(std::size_t option) noexcept {
-  if ((option & OptionRow::kShare) == 0) return option;
-  return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
+void settle_limits(Options& options) noexcept {
+  const auto bytes_of = [](std::size_t option) noexcept {
+    if ((option & OptionRow::kShare) == 0) return option;
+    return os::allowed_memory_bytes() / 100 * (option & ~OptionRow::kShare);
+  };
+  const Options as_set = options;
+  options.soft_limit = bytes_of(as_set.soft_limit);
+  options.hard_limit = bytes_of(as_set.hard_limit);
+  if (options.hard_limit == 0 || options.soft_limit <= options.hard_limit) return;
+  warn_of_limits(as_set);
+  options.soft_limit = 0;
 }
 
 std::uint64_t seed_of(std::size_t random) noexcept {

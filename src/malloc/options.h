@@ -61,7 +61,7 @@ struct OptionRow {
     kSeed,          ///< on, off, or a number
     kText,          ///< any non-empty text, such as a file name
   };
-  /// A value of unit kLimit with this bit is a share in percent.
+  /// A value of unit kLimit with this bit is a share in percent, until settle_limits().
   static constexpr std::size_t kShare = std::size_t{1} << 63;
 
   std::string_view name;  ///< STRATA_<name> in the environment
@@ -107,9 +107,10 @@ inline constexpr std::string_view kOptionPrefix = "STRATA_";
 /// lacks (set-user-ID) reads nothing, since options name files to write.
 void read_options(Options& options) noexcept;
 
-/// The bytes that a limit option stands for; 0: none.
+/// Turns limits that are shares into bytes. A soft limit above the hard one would never be reached:
+/// one warning on standard error says so, and there is none.
 /// \cost  for a share, some ten system calls
-std::size_t limit_bytes(std::size_t option) noexcept;
+void settle_limits(Options& options) noexcept;
 
 /// The seed of the process's random numbers: random itself, or the option's.
 std::uint64_t seed_of(std::size_t random) noexcept;

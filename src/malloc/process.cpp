@@ -73,6 +73,7 @@ class ProcessHost final : public MallocHost {
       Options options;
       if (has_options()) {
         read_options(options);
+        settle_limits(options);
         keep_texts(options);
       }
       share_limit(malloc, options);
@@ -152,9 +153,7 @@ class ProcessHost final : public MallocHost {
   }
 
   /// Applies the options' limits to the malloc and all user heaps together.
-  static void share_limit(MallocInstance& malloc, Options& options) noexcept {
-    options.soft_limit = limit_bytes(options.soft_limit);
-    options.hard_limit = limit_bytes(options.hard_limit);
+  static void share_limit(MallocInstance& malloc, const Options& options) noexcept {
     g_limit.configure(options.soft_limit, options.hard_limit);
     if (g_limit.is_any() && malloc.engine().limit().shared() == nullptr)
       malloc.engine().limit().share(g_limit);

@@ -153,11 +153,12 @@ void HeapTable::read_environment(SharedLimit* of_malloc) noexcept {
   Options options;
   if (!has_malloc()) {
     read_options(options);
+    settle_limits(options);
     start_profile_of_environment(own_profile_, options);
   }
   limit_ = of_malloc;
   if (limit_ == nullptr) {
-    own_limit_.configure(limit_bytes(options.soft_limit), limit_bytes(options.hard_limit));
+    own_limit_.configure(options.soft_limit, options.hard_limit);
     if (own_limit_.is_any()) limit_ = &own_limit_;
   }
   if (limit_ != nullptr) limit_->add(holders_);

@@ -21,7 +21,7 @@ def most_in_caches(**options):
 
 class CacheBytes(unittest.TestCase):
     def test_no_state_has_more(self):
-        for option, limit in (("64k", 64 << 10), ("256k", 256 << 10), ("1048576", 1 << 20)):
+        for option, limit in (("0", 0), ("64k", 64 << 10), ("256k", 256 << 10), ("1048576", 1 << 20)):
             with self.subTest(option=option):
                 self.assertLessEqual(most_in_caches(STRATA_CACHE_BYTES=option), limit)
 
