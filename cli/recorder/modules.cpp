@@ -33,11 +33,6 @@ void Modules::need(std::uint64_t address, trace::Writer& writer) noexcept {
 }
 
 void Modules::read(trace::Writer& writer) noexcept {
-  if (ranges_ == nullptr) {
-    ranges_ = static_cast<Range*>(map_memory(kMostModules * sizeof ranges_[0]));
-    text_ = static_cast<char*>(map_memory(kMapsBytes));
-  }
-  if (ranges_ == nullptr || text_ == nullptr) return;
   std::string_view text(text_, read_small_file(os::path_of_maps(), text_, kMapsBytes));
   while (!text.empty()) {
     const std::size_t end = text.find('\n');

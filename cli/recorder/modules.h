@@ -10,7 +10,23 @@ namespace strata::recorder {
 /// The files mapped as code that have been written to the trace.
 /// \threads  Only the writer.
 class Modules {
+  struct Range {
+    std::uint64_t start;
+    std::uint64_t end;
+  };
+
+  // Chosen: ten times as many as a large browser has.
+  static constexpr std::size_t kMostModules = 16384;
+  static constexpr std::size_t kMapsBytes = std::size_t{8} << 20;
+
  public:
+  static constexpr std::size_t kBytes = kMostModules * sizeof(Range) + kMapsBytes;
+
+  /// Gives it kBytes of zeros, for ever. Call before need().
+  void use(char* memory) noexcept {
+    ranges_ = reinterpret_cast<Range*>(memory);
+    text_ = reinterpret_cast<char*>(ranges_ + kMostModules);
+  }
   /// Writes the module that holds this return address to the trace, unless it is there already or
   /// the address is in no file.
   void need(std::uint64_t address, trace::Writer& writer) noexcept;
@@ -21,17 +37,9 @@ class Modules {
   }
 
  private:
-  // Chosen: ten times as many as a large browser has.
-  static constexpr std::size_t kMostModules = 16384;
-  static constexpr std::size_t kMapsBytes = std::size_t{8} << 20;
   // Chosen: generated code is in no file, and each read of the mappings costs a millisecond.
   static constexpr unsigned kReadsAtOnce = 32;
   static constexpr std::uint64_t kPauseNs = 100'000'000;
-
-  struct Range {
-    std::uint64_t start;
-    std::uint64_t end;
-  };
 
   bool knows(std::uint64_t address) noexcept;
   void read(trace::Writer& writer) noexcept;

@@ -45,7 +45,7 @@ void Recording::start(const char* allocator) noexcept {
   if (is_starting_.exchange(true, std::memory_order_acquire)) return;
   settings_.read();
   process_ = os::process_id();
-  if (settings_.file == nullptr || !open_file() || !open_writer(allocator)) {
+  if (settings_.file == nullptr || !take_memory() || !open_file() || !open_writer(allocator)) {
     mode_.store(Mode::kOff, std::memory_order_relaxed);
     return;
   }
@@ -71,6 +71,41 @@ void Recording::start(const char* allocator) noexcept {
   say("strata record: the kernel refused a thread for the recorder; the program runs unrecorded\n");
 }
 
+/// Maps all that does not grow with the program, in one piece: nothing is taken from a program that
+/// cannot spare all of it. Most is never touched.
+bool Recording::take_memory() noexcept {
+  if (writer_ != nullptr) return true;  // the parent of this process took it
+  constexpr std::size_t kHeads = StreamTable::kMostStreams * sizeof(Head);
+  constexpr std::size_t kOfStacks = StackTree::kBytes + Modules::kBytes;
+  static_assert(StackTree::kBytes % 16 == 0 && Modules::kBytes % 16 == 0 &&
+                    StreamTable::kBytes % alignof(Stream) == 0 && kHeads % 16 == 0 &&
+                    alignof(trace::Writer) <= 16,
+                "each piece begins where the last one ends");
+  const bool has_stacks = settings_.stack_frames != 0;
+  const std::size_t bytes = StreamTable::kBytes + kHeads + (has_stacks ? kOfStacks : 0);
+  auto* memory = static_cast<char*>(map_memory(bytes + sizeof(trace::Writer)));
+  if (memory == nullptr) {
+    say(has_stacks
+            ? "strata record: the recorder needs 120 MiB of address space (10 with --stacks off), "
+              "and there is less; the program runs unrecorded\n"
+            : "strata record: the recorder needs 10 MiB of address space, and there is less; the "
+              "program runs unrecorded\n");
+    return false;
+  }
+  char* const streams = memory;
+  memory += StreamTable::kBytes;
+  heads_ = reinterpret_cast<Head*>(memory);
+  memory += kHeads;
+  if (has_stacks) {
+    stacks_.use(memory);
+    modules_.use(memory + StackTree::kBytes);
+    memory += kOfStacks;
+  }
+  writer_ = reinterpret_cast<trace::Writer*>(memory);
+  streams_.use(streams);
+  return true;
+}
+
 /// Opens the file, or the first of FILE.PROCESS, FILE.PROCESS.2, … that does not exist.
 bool Recording::open_file() noexcept {
   int result = 0;
@@ -94,11 +129,6 @@ bool Recording::open_file() noexcept {
 }
 
 bool Recording::open_writer(const char* allocator) noexcept {
-  if (writer_ == nullptr) writer_ = static_cast<trace::Writer*>(map_memory(sizeof(trace::Writer)));
-  if (heads_ == nullptr) {
-    heads_ = static_cast<Head*>(map_memory(StreamTable::kMostStreams * sizeof(Head)));
-  }
-  if (writer_ == nullptr || heads_ == nullptr) return false;
   error_ = 0;
   clock_.prepare();
   ::new (writer_) trace::Writer(write_bytes, this);
@@ -168,7 +198,7 @@ Stream* Recording::take_stream() noexcept {
     const std::uint32_t seen = streams_.returns().load(std::memory_order_acquire);
     Stream* const stream = streams_.take_stream(os::thread_id());
     if (stream != nullptr || !is_on()) return stream;
-    if (settings_.drops) {
+    if (must_drop()) {
       dropped_.fetch_add(1, std::memory_order_relaxed);
       return nullptr;
     }
@@ -184,12 +214,21 @@ bool Recording::make_room(Stream& stream) noexcept {
       if (streams_.has_much()) ring();
       return true;
     }
-    if (settings_.drops || !is_on()) {
+    if (!is_on() || must_drop()) {
       stream.dropped.fetch_add(1, std::memory_order_relaxed);
       return false;
     }
     wait_for_return(seen);
   }
+}
+
+/// Whether a call that has no place is lost, instead of waiting for one.
+bool Recording::must_drop() noexcept {
+  if (settings_.drops) return true;
+  if (!streams_.is_out_of_memory()) return false;
+  if (!has_said_drops_.exchange(true, std::memory_order_relaxed))
+    say("strata record: there is no memory left for the recorder; calls are lost\n");
+  return true;
 }
 
 void Recording::wait_for_return(std::uint32_t seen) noexcept {

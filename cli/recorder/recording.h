@@ -67,12 +67,14 @@ class Recording {
   static int run_writer(void* self) noexcept;
   static bool write_bytes(void* self, const void* bytes, std::size_t count) noexcept;
 
+  bool take_memory() noexcept;
   bool open_file() noexcept;
   bool open_writer(const char* allocator) noexcept;
   void tell_process(const char* allocator) noexcept;
   void ask(Request request) noexcept;
   void ring() noexcept;
   void wait_for_return(std::uint32_t seen) noexcept;
+  bool must_drop() noexcept;
   /// Detects a child that was copied without fork handlers: it has this object but no writer, and
   /// its locks may be held for ever. It is not recorded. A child of vfork counts as its parent.
   /// \returns  Whether this process is such a child.
@@ -138,8 +140,9 @@ class Recording {
   std::atomic<std::uint32_t> asked_{0};         ///< release: requests so far, each bit set before
   std::atomic<std::uint32_t> answered_{0};      ///< release: the number of requests that are done
   std::atomic<std::uint32_t> toggles_{0};
-  std::atomic<std::uint64_t> dropped_{0};  ///< relaxed: calls dropped by threads without a stream
-  SpinLock round_;                         ///< held during a round of the writer; fork takes it
+  std::atomic<std::uint64_t> dropped_{0};    ///< relaxed: calls dropped by threads without a stream
+  std::atomic<bool> has_said_drops_{false};  ///< relaxed: once, and nobody waits for it
+  SpinLock round_;                           ///< held during a round of the writer; fork takes it
   std::atomic<std::uint32_t> forks_waiting_{0};  ///< relaxed: round_ orders the rest
 
   StreamTable streams_;

@@ -9,14 +9,22 @@
 
 namespace strata::recorder {
 
+void StreamTable::use(char* memory) noexcept {
+  const std::lock_guard guard(lock_);
+  streams_ = reinterpret_cast<Stream*>(memory);
+}
+
+bool StreamTable::is_out_of_memory() noexcept {
+  const std::lock_guard guard(lock_);
+  return is_refused_ && free_chunks_ == nullptr &&
+         full_chunks_.load(std::memory_order_relaxed) == 0;
+}
+
 Stream* StreamTable::take_stream(std::uint32_t thread) noexcept {
   char name[sizeof Stream::name];
   read_thread_name(name);
   const std::lock_guard guard(lock_);
-  if (streams_ == nullptr) {
-    streams_ = static_cast<Stream*>(map_memory(kMostStreams * sizeof(Stream)));
-    if (streams_ == nullptr) return nullptr;
-  }
+  if (streams_ == nullptr) return nullptr;
   const std::size_t used = used_.load(std::memory_order_relaxed);
   std::size_t at = 0;
   while (at < used && streams_[at].state.load(std::memory_order_relaxed) != Stream::kFree) ++at;
@@ -53,7 +61,8 @@ Chunk* StreamTable::take_chunk(std::size_t most) noexcept {
   } else {
     if (chunk_count_ >= most) return nullptr;
     chunk = static_cast<Chunk*>(map_memory(Chunk::kBytes));
-    if (chunk == nullptr) return nullptr;
+    is_refused_ = chunk == nullptr;
+    if (is_refused_) return nullptr;
     ++chunk_count_;
   }
   chunk->published.store(0, std::memory_order_relaxed);

@@ -99,6 +99,10 @@ class StreamTable {
   // Chosen: recording eight threads, and redis, takes less elapsed time with 4 than with 16 or 64.
   static constexpr std::size_t kMuch = 4;
 
+  static constexpr std::size_t kBytes = kMostStreams * sizeof(Stream);
+
+  /// Gives it kBytes of zeros, for ever. What the caller wrote before, threads with a stream see.
+  void use(char* memory) noexcept;
   /// Returns a stream with a chunk; nullptr if none is available.
   Stream* take_stream(std::uint32_t thread) noexcept;
   /// Adds a chunk after the stream's current one.
@@ -117,6 +121,8 @@ class StreamTable {
     }
   }
 
+  /// Whether waiting for one is in vain: the system has no memory for another, and none is full.
+  bool is_out_of_memory() noexcept;
   /// Whether the writer should start now instead of at its next round. Waking it takes longer than
   /// filling a chunk; this few chunks are still in a processor's cache.
   bool has_much() const noexcept { return full_chunks_.load(std::memory_order_relaxed) >= kMuch; }
@@ -140,6 +146,7 @@ class StreamTable {
   std::atomic<std::size_t> used_{0};  ///< no stream in use lies at or beyond this index
   Chunk* free_chunks_ = nullptr;
   std::size_t chunk_count_ = 0;
+  bool is_refused_ = false;  ///< the system had no memory for the last chunk
   std::size_t used_streams_ = 0;
   std::atomic<bool> had_several_{false};     ///< more than one stream at a time
   std::atomic<std::size_t> full_chunks_{0};  ///< waiting for the writer; changed under the lock

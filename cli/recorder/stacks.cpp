@@ -24,19 +24,12 @@ __attribute__((no_sanitize("address", "thread"))) bool are_unchanged(
 
 }  // namespace
 
-bool StackTree::prepare() noexcept {
-  if (is_prepared_.load(std::memory_order_acquire)) return nodes_ != nullptr;
-  const std::lock_guard guard(lock_);
-  if (is_prepared_.load(std::memory_order_relaxed)) return nodes_ != nullptr;
-  places_ = static_cast<std::atomic<std::uint32_t>*>(map_memory(kPlaces * sizeof places_[0]));
-  nodes_ = static_cast<trace::StackNode*>(
-      places_ == nullptr ? nullptr : map_memory((kMostNodes + 1) * sizeof nodes_[0]));
-  is_prepared_.store(true, std::memory_order_release);
-  return nodes_ != nullptr;
+void StackTree::use(char* memory) noexcept {
+  nodes_ = reinterpret_cast<trace::StackNode*>(memory);
+  places_ = reinterpret_cast<std::atomic<std::uint32_t>*>(nodes_ + kMostNodes + 1);
 }
 
 std::uint32_t StackTree::node_of(const std::uintptr_t* frames, std::size_t count) noexcept {
-  if (!prepare()) return 0;
   std::uint32_t node = 0;
   for (std::size_t i = count; i-- > 0;) {
     node = child_of(node, frames[i]);

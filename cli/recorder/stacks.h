@@ -19,7 +19,12 @@ namespace strata::recorder {
 class StackTree {
  public:
   static constexpr std::uint32_t kMostNodes = 1 << 22;
+  static constexpr std::size_t kPlaces = std::size_t{2} * kMostNodes;
+  static constexpr std::size_t kBytes =
+      (kMostNodes + 1) * sizeof(trace::StackNode) + kPlaces * sizeof(std::uint32_t);
 
+  /// Gives it kBytes of zeros, for ever. Call before node_of().
+  void use(char* memory) noexcept;
   /// \returns  The node of a stack, given innermost frame first; 0 if the tree is full.
   std::uint32_t node_of(const std::uintptr_t* frames, std::size_t count) noexcept;
 
@@ -35,22 +40,19 @@ class StackTree {
   SpinLock& lock() noexcept { return lock_; }  ///< for fork
 
  private:
-  static constexpr std::size_t kPlaces = std::size_t{2} * kMostNodes;
   // Chosen: leaves room for new stacks in programs that load and unload code for ever.
   static constexpr std::uint32_t kMostOld = kMostNodes / 2;
 
-  bool prepare() noexcept;
   std::uint32_t child_of(std::uint32_t parent, std::uintptr_t address) noexcept;
   std::uint32_t find(std::uint32_t parent, std::uintptr_t address, std::size_t& at) const noexcept;
 
   SpinLock lock_;
-  trace::StackNode* nodes_ = nullptr;  ///< address space for all of them
+  trace::StackNode* nodes_ = nullptr;
   /// release by the thread that adds a node, acquire by the one that looks it up: the node is
   /// complete.
   std::atomic<std::uint32_t>* places_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<std::uint32_t> last_old_{0};
-  std::atomic<bool> is_prepared_{false};
 };
 
 /// The recent stacks of a thread, each with the stack words that the walk read. If these words are

@@ -5,8 +5,8 @@ import os
 import signal
 import unittest
 
-from end_to_end_test import FIXTURES
-from record_test import Recorded, Trace
+from end_to_end_test import FIXTURES, INSTRUMENTED
+from record_test import RECORDED, Recorded, Trace
 
 PROCESS = str(FIXTURES / "recorded_process")
 
@@ -15,6 +15,39 @@ class RecordProcesses(Recorded):
     def assert_calls(self, trace, *sizes):
         self.assertEqual([len(trace.of_size(size)) for size in (9001, 9002, 9003)], list(sizes))
         self.assertEqual((trace.ending.get("reason"), trace.dropped), ("exit", 0))
+
+    def record_under(self, limit_kib, *options):
+        return self.record("sh", "-c", f'ulimit -v {limit_kib}; exec "$0" churn 20000', RECORDED, options=options)
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's own memory is larger than the limits")
+    def test_where_the_address_space_is_too_small_for_the_recorder_the_program_runs_unrecorded(self):
+        for limit_kib, options, needed in ((14_000, (), "120 MiB of address space .10 with --stacks off."),
+                                           (80_000, (), "120 MiB of address space .10 with --stacks off."),
+                                           (14_000, ("--stacks", "off"), "10 MiB of address space")):
+            with self.subTest(limit_kib=limit_kib, options=options):
+                done = self.record_under(limit_kib, *options)
+                self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+                self.assertRegex(done.stderr, rf"(?m)^strata record: the recorder needs {needed}, and there is less; "
+                                              r"the program runs unrecorded$")
+                self.assertEqual(len(self.siblings()), 0)
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's own memory is larger than the limits")
+    def test_with_the_address_space_that_it_needs_a_program_is_recorded_with_its_stacks(self):
+        for limit_kib, options, has_stacks in ((150_000, (), True), (30_000, ("--stacks", "off"), False)):
+            with self.subTest(limit_kib=limit_kib):
+                done = self.record_under(limit_kib, *options)
+                self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+                trace = Trace(self.siblings()[0])
+                self.assertGreater(len(trace.events), 30_000)
+                self.assertEqual((trace.ending["reason"], trace.dropped), ("exit", 0))
+                self.assertEqual((len(trace.stacks) > 0, len(trace.modules) > 0), (has_stacks, has_stacks))
+
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's own memory is larger than the limits")
+    def test_where_no_address_space_is_left_calls_are_lost_and_counted(self):
+        done = self.record(RECORDED, "churn-without-addresses", "20000", options=("--stacks", "off"))
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertEqual(done.stderr.count("there is no memory left for the recorder; calls are lost\n"), 1)
+        self.assertGreater(Trace(self.path).dropped, 10_000)
 
     def test_a_program_that_closes_all_files_is_recorded_to_its_end(self):
         self.assert_calls(self.trace_of(PROCESS, "closes-all-files"), 1, 20000, 0)

@@ -96,8 +96,9 @@ std::string trace_info(trace::Reader& trace) {
   count_line("failed", counts.failed, "call that found no memory", "calls that found no memory");
   count_line("unknown", counts.unknown, "free of an object whose allocation was not recorded",
              "frees of objects whose allocation was not recorded");
-  count_line("dropped", trace.dropped_events(), "call is missing: the disk was slower",
-             "calls are missing: the disk was slower");
+  count_line("dropped", trace.dropped_events(),
+             "call is missing: the disk was slower, or the recorder had no memory",
+             "calls are missing: the disk was slower, or the recorder had no memory");
   if (const std::string cpu_ns = trace::property(trace.ending(), "writer_cpu_ns");
       !cpu_ns.empty()) {
     line("recorder", fmt::format("{:.3f} s of CPU time in its own thread",
