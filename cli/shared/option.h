@@ -15,7 +15,7 @@ struct Option {
   std::string name;           ///< without the dashes
   std::string default_value;  ///< of a flag "no"
   std::string sentence;       ///< for the help
-  std::string unit = {};      ///< kCount, kReal: "bytes", "blocks", "us"; may be empty
+  std::string unit = {};      ///< kCount, kReal: "bytes", "blocks", "ticks"; may be empty
   double lowest = 0;          ///< kCount, kReal
   double highest = 0;
   std::vector<std::string> choices = {};  ///< kChoice, kSizes, kFlag

@@ -223,9 +223,20 @@ void print_catalogue(const Catalogue& catalogue,
     fmt::print(stream, "\n");
   }
   if (!scenarios.empty()) return;
+  const std::size_t columns = terminal_columns(stream).value_or(std::string::npos);
   auto entry = [&](std::string_view name, std::string_view sentence) {
-    constexpr std::size_t kNameWidth = 26;
-    fmt::print(stream, "  {:<{}}{}\n", name, kNameWidth, sentence);
+    constexpr std::size_t kBeside = 28;
+    constexpr std::size_t kBelow = 6;
+    constexpr std::size_t kLeastRoom = 30;
+    const bool is_beside = columns >= kBeside + kLeastRoom;
+    const std::string indent(is_beside ? kBeside : kBelow, ' ');
+    std::string before = is_beside ? fmt::format("  {:<{}}", name, kBeside - 2)
+                                   : fmt::format("  {}\n{}", name, indent);
+    for (const std::string& part :
+         wrapped(sentence, std::max(columns, kBelow + kLeastRoom) - indent.size())) {
+      fmt::print(stream, "{}{}\n", before, part);
+      before = indent;
+    }
   };
   title("Scenarios");
   for (const cell::Scenario& scenario : catalogue.scenarios) entry(scenario.name, scenario.purpose);

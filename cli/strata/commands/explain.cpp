@@ -76,7 +76,9 @@ class ExplainCommand final : public ExplainingCommand {
     progress.clear();
     if (!page || !page->is_standard_output()) {
       // A failure here is reported at the end; the page is still made.
-      std::fputs(explain_text(explanation, top, wants_colour(stdout)).c_str(), stdout);
+      std::fputs(
+          explain_text(explanation, top, wants_colour(stdout), terminal_columns(stdout)).c_str(),
+          stdout);
     }
     warn_of(explanation.places().notes());
     if (page) {

@@ -92,9 +92,10 @@ class ProfileCommand final : public Command {
     fmt::print("{}{}: {}{}, {}\n", profile.program().empty() ? "" : profile.program() + ", ",
                shown.type, amount(total, shown.unit, is_growth),
                is_growth ? fmt::format(" since {}", older->name) : "",
-               profile.period <= 1 ? "every allocation counted"
-                                   : fmt::format("estimated from one sample in {}",
-                                                 amount(profile.period, "bytes")));
+               profile.period <= 1
+                   ? "every allocation counted"
+                   : fmt::format("estimated from samples, one per {} on average",
+                                 bytes_text(static_cast<std::uint64_t>(profile.period))));
     Table table({{"where", false}, {"flat"}, {"share"}, {"cumulative"}, {"share"}});
     const bool colour = wants_colour(stdout);
     const std::size_t count = top == 0 ? sites.size() : std::min(top, sites.size());
@@ -108,7 +109,7 @@ class ProfileCommand final : public Command {
                      share(site.flat), amount(site.cumulative, shown.unit, is_growth),
                      share(site.cumulative)});
     }
-    if (count > 0) fmt::print("{}", table.to_text(colour));
+    if (count > 0) fmt::print("{}", table.to_text(colour, terminal_columns(stdout)));
     if (sites.empty() && !is_growth) print_why_empty(profile, shown);
     if (count < sites.size()) {
       fmt::print("{}; --top 0 shows all\n", counted(sites.size() - count, "more place"));

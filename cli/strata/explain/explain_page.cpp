@@ -10,6 +10,7 @@
 #include "explain/explain_text.h"
 #include "explain/heat.h"
 #include "explain/places_table.h"
+#include "output/text.h"
 #include "output/units.h"
 #include "report/gnuplot.h"
 #include "report/html.h"

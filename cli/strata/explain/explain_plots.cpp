@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "explain/explain_text.h"
+#include "output/text.h"
 #include "output/units.h"
 
 namespace strata::cli {

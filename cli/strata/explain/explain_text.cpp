@@ -83,12 +83,6 @@ std::string typical_life(const LifeCounts& lives) {
   return life_text(bucket);
 }
 
-std::string shortened(const std::string& name, std::size_t most_bytes) {
-  if (name.size() <= most_bytes) return name;
-  const std::size_t head = most_bytes * 2 / 5;
-  return fmt::format("{}…{}", head_of(name, head), tail_of(name, most_bytes - head - 1));
-}
-
 std::vector<std::size_t> places_by_peak(const Explanation& explanation) {
   const std::vector<PlaceSums>& sums = explanation.sums();
   std::vector<std::size_t> order(sums.size());
@@ -102,7 +96,8 @@ std::vector<std::size_t> places_by_peak(const Explanation& explanation) {
   return order;
 }
 
-std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour) {
+std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour,
+                         std::optional<std::size_t> width) {
   std::string text = head(explanation);
   const std::vector<std::size_t> order = places_by_peak(explanation);
   Table table({{"what holds the peak", false},
@@ -126,7 +121,7 @@ std::string explain_text(const Explanation& explanation, std::size_t most_places
          typical_life(place.lives), format_percent(share_of(place.temporaries, place.deaths)),
          bytes_text(place.live_bytes)});
   }
-  text += fmt::format("\n{}", table.to_text(colour));
+  text += fmt::format("\n{}", table.to_text(colour, width));
   if (count < order.size()) {
     text += fmt::format("{}; --top 0 shows all\n", counted(order.size() - count, "more place"));
   }

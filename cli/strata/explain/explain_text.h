@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace strata::cli {
 
-/// "<10 us", "≥1000 s", "never".
+/// "<10 µs", "≥1000 s", "never".
 std::string life_text(std::size_t bucket);
 
 /// The median time to live; nothing if there are no objects.
@@ -21,14 +22,13 @@ double share_of(std::uint64_t part, std::uint64_t whole);
 /// "1.2M calls of 4 threads in 3.2 s"
 std::string calls_text(const Explanation& explanation);
 
-/// Cuts the middle out of a name that exceeds this many bytes.
-std::string shortened(const std::string& name, std::size_t most_bytes);
-
 /// Places sorted by what they hold at the peak, largest first, then by what they allocated.
 std::vector<std::size_t> places_by_peak(const Explanation& explanation);
 
 /// A few dozen lines for a terminal: totals, the places that hold the peak, and whatever is
 /// remarkable.
-std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour);
+/// \param width  the terminal's, for the table; nothing if it is none
+std::string explain_text(const Explanation& explanation, std::size_t most_places, bool colour,
+                         std::optional<std::size_t> width = {});
 
 }  // namespace strata::cli

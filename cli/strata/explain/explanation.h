@@ -14,7 +14,7 @@
 
 namespace strata::cli {
 
-/// Buckets for times to live, in half decades: below a microsecond, up to 3.2 us, up to 10 us, …
+/// Buckets for times to live, in half decades: below a microsecond, up to 3.2 µs, up to 10 µs, …
 /// above 1000 s; the last bucket is "never ended".
 struct LifeScale {
   static constexpr std::size_t kBuckets = 20;

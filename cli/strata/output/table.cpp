@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kGap = 2;
 /// A name and a number.
 constexpr std::size_t kFewestColumns = 2;
+/// Names are not cut below it.
+constexpr std::size_t kNarrowestName = 12;
 /// Minimum width of a remark beside its row; with less room it goes below.
 constexpr std::size_t kNarrowestRemark = 30;
 constexpr std::size_t kIndent = 4;
@@ -96,6 +98,11 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
   std::size_t shown = columns_.size();
   std::size_t needed = kGap * (shown - 1);
   for (std::size_t column : widths) needed += column;
+  if (width && needed > *width) {
+    const std::size_t cut = std::min(widths[0], std::max(*width / 2, kNarrowestName));
+    needed -= widths[0] - cut;
+    widths[0] = cut;
+  }
   for (; width && needed > *width && shown > kFewestColumns; --shown) {
     needed -= kGap + widths[shown - 1];
   }
@@ -103,15 +110,18 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
     std::string text;
     for (std::size_t i = 0; i < count; ++i) {
       if (i > 0) text.append(kGap, ' ');
-      text += padded(cell_at(i), widths[i], columns_[i].is_number);
+      const std::string& cell = cell_at(i);
+      const bool is_cut = i == 0 && display_width(cell) > widths[0];
+      text += padded(is_cut ? shortened(cell, widths[0]) : cell, widths[i], columns_[i].is_number);
     }
     return text;
   };
-  std::string titles = joined([&](std::size_t i) { return columns_[i].title; }, shown);
+  std::string titles =
+      joined([&](std::size_t i) -> const std::string& { return columns_[i].title; }, shown);
   std::string text = styled(without_trailing_spaces(titles), Style::kDim, colour) + "\n";
   for (const Line& line : lines_) {
-    std::string fields =
-        joined([&](std::size_t i) { return line.fields[i]; }, std::min(shown, line.fields.size()));
+    std::string fields = joined([&](std::size_t i) -> const std::string& { return line.fields[i]; },
+                                std::min(shown, line.fields.size()));
     if (line.remark.empty()) {
       text += styled(without_trailing_spaces(fields), line.style, colour) + "\n";
       continue;

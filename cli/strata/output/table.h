@@ -40,8 +40,9 @@ class Table {
   /// Adds a row with a name and a remark from the second column on, as for a failure.
   void add_remark(std::string name, std::string remark, Style remark_style);
 
-  /// Returns all lines, headings first, without trailing spaces. Omits the last columns that do not
-  /// fit into `width`, and a line says so. Remarks wrap instead.
+  /// Returns all lines, headings first, without trailing spaces. If they do not fit into `width`,
+  /// cuts the middle out of names that take more than half of it, then omits the last columns, and
+  /// a line says so. Remarks wrap instead.
   std::string to_text(bool colour, std::optional<std::size_t> width = {}) const;
 
  private:

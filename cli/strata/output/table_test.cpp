@@ -46,6 +46,22 @@ TEST(Table, LeavesOutTheLastColumnsWhereThereIsNoRoomAndSaysSo) {
             "(2 more in a wider terminal)\n");
 }
 
+TEST(Table, ALongNameLosesItsMiddleWhereThereIsNoRoom) {
+  Table table({{"where the memory is", false}, {"bytes"}, {"share"}, {"calls"}});
+  table.add_row({"a_function_with_a_name  file.cpp:80", "1.5 MiB", "75.0%", "12"});
+  table.add_row({"main  file.cpp:7", "0.5 MiB", "25.0%", "2"});
+  EXPECT_EQ(table.to_text(false, 58), table.to_text(false));  // as wide as it is
+  EXPECT_EQ(table.to_text(false, 57),
+            "where the memory is             bytes  share  calls\n"
+            "a_function_…ame  file.cpp:80  1.5 MiB  75.0%     12\n"
+            "main  file.cpp:7              0.5 MiB  25.0%      2\n");
+  EXPECT_EQ(table.to_text(false, 30),
+            "where …emory is    bytes\n"
+            "a_func…e.cpp:80  1.5 MiB\n"
+            "main  …le.cpp:7  0.5 MiB\n"
+            "(2 more in a wider terminal)\n");
+}
+
 TEST(Table, ARemarkThatIsTooLongTakesSeveralLines) {
   Table table({{"name", false}, {"time"}});
   table.add_row({"a", "1.0 s"}, Style::kPlain, "what there is to say of it, with many words");
@@ -118,7 +134,7 @@ TEST(Units, AColumnHasOneUnitWithAboutFourDigits) {
   EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 123.4).format(123.4), "123.4 s");
   EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 1.5).format(0.25), "0.250 s");
   EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 0.0123).format(0.0123), "12.30 ms");
-  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 1e-5).format(1e-5), "10.00 us");
+  EXPECT_EQ(Unit::of_column(Quantity::kSeconds, 1e-5).format(1e-5), "10.00 µs");
   EXPECT_EQ(Unit::of_column(Quantity::kBytes, 200.0 * 1024 * 1024).format(1024 * 1024), "1.0 MiB");
   EXPECT_EQ(Unit::of_column(Quantity::kBytes, 2.0 * 1024 * 1024).format(1024 * 1024), "1.00 MiB");
   EXPECT_EQ(Unit::of_column(Quantity::kBytes, 4096).format(4096), "4 KiB");

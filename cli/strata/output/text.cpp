@@ -36,6 +36,12 @@ std::string_view tail_of(std::string_view text, std::size_t bytes) {
   return text.substr(at);
 }
 
+std::string shortened(const std::string& name, std::size_t most_bytes) {
+  if (name.size() <= most_bytes) return name;
+  const std::size_t head = most_bytes * 2 / 5;
+  return fmt::format("{}…{}", head_of(name, head), tail_of(name, most_bytes - head - 1));
+}
+
 std::string printable(const std::string& text) {
   const auto byte = [&](std::size_t at) {
     return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;

@@ -18,6 +18,9 @@ std::size_t display_width(std::string_view text);
 std::string_view head_of(std::string_view text, std::size_t bytes);
 std::string_view tail_of(std::string_view text, std::size_t bytes);
 
+/// Cuts the middle out of a name that exceeds this many bytes.
+std::string shortened(const std::string& name, std::size_t most_bytes);
+
 /// Makes foreign text safe for a line of a terminal: a space for a tab, "?" for other control
 /// characters.
 std::string printable(const std::string& text);

@@ -16,31 +16,30 @@ constexpr double kNever = INFINITY;
 struct UnitRow {
   Quantity quantity;
   const char* name;
-  const char* plain;  ///< the name in terminal tables; the page has "µs"
   double size;
   double from;  ///< the smallest maximum for which a column uses the unit
 };
 
 /// The units of each quantity, largest first; the last one is for all smaller values.
 constexpr UnitRow kUnits[] = {
-    {Quantity::kSeconds, "s", "s", 1, 1},
-    {Quantity::kSeconds, "ms", "ms", 1e-3, 1e-3},
-    {Quantity::kSeconds, "µs", "us", 1e-6, 1e-5},
-    {Quantity::kSeconds, "ns", "ns", 1e-9, 0},
-    {Quantity::kBytes, "TiB", "TiB", kTiB, kNever},
-    {Quantity::kBytes, "GiB", "GiB", kGiB, 10 * kGiB},
-    {Quantity::kBytes, "MiB", "MiB", kMiB, kMiB},
-    {Quantity::kBytes, "KiB", "KiB", kKiB, kKiB},
-    {Quantity::kBytes, "B", "B", 1, 0},
-    {Quantity::kPerSecond, "G/s", "G/s", 1e9, kNever},
-    {Quantity::kPerSecond, "M/s", "M/s", 1e6, 1e7},
-    {Quantity::kPerSecond, "k/s", "k/s", 1e3, 1e4},
-    {Quantity::kPerSecond, "/s", "/s", 1, 0},
-    {Quantity::kCount, "G", "G", 1e9, kNever},
-    {Quantity::kCount, "M", "M", 1e6, 1e7},
-    {Quantity::kCount, "k", "k", 1e3, 1e4},
-    {Quantity::kCount, "", "", 1, 0},
-    {Quantity::kRatio, "×", "×", 1, 0},
+    {Quantity::kSeconds, "s", 1, 1},
+    {Quantity::kSeconds, "ms", 1e-3, 1e-3},
+    {Quantity::kSeconds, "µs", 1e-6, 1e-5},
+    {Quantity::kSeconds, "ns", 1e-9, 0},
+    {Quantity::kBytes, "TiB", kTiB, kNever},
+    {Quantity::kBytes, "GiB", kGiB, 10 * kGiB},
+    {Quantity::kBytes, "MiB", kMiB, kMiB},
+    {Quantity::kBytes, "KiB", kKiB, kKiB},
+    {Quantity::kBytes, "B", 1, 0},
+    {Quantity::kPerSecond, "G/s", 1e9, kNever},
+    {Quantity::kPerSecond, "M/s", 1e6, 1e7},
+    {Quantity::kPerSecond, "k/s", 1e3, 1e4},
+    {Quantity::kPerSecond, "/s", 1, 0},
+    {Quantity::kCount, "G", 1e9, kNever},
+    {Quantity::kCount, "M", 1e6, 1e7},
+    {Quantity::kCount, "k", 1e3, 1e4},
+    {Quantity::kCount, "", 1, 0},
+    {Quantity::kRatio, "×", 1, 0},
 };
 
 /// A no-break space, which keeps a number and its unit on one line.
@@ -78,7 +77,7 @@ Unit Unit::of_column(Quantity quantity, double largest, double scale) {
     bool is_nothing = base == 0 && unit.size == kKiB;
     return base >= unit.from || is_nothing;
   });
-  return {row.plain, row.size / scale, decimals_for(row, base / row.size)};
+  return {row.name, row.size / scale, decimals_for(row, base / row.size)};
 }
 
 std::string Unit::format(double value) const {

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <map>
 
+#include "output/units.h"
 #include "profile/sites.h"
 #include "report/flame_graph.h"
 #include "report/html.h"
@@ -59,8 +60,8 @@ std::string lead(const Profile& profile, const std::vector<std::string>& notes) 
     html += ". ";
   }
   html += profile.period <= 1 ? "Every allocation is counted.</p>\n"
-                              : fmt::format("Estimated from one sample in {} on average.</p>\n",
-                                            amount(profile.period, "bytes"));
+                              : fmt::format("Estimated from samples, one per {} on average.</p>\n",
+                                            bytes_text(static_cast<std::uint64_t>(profile.period)));
   return html + notes_html(notes);
 }
 
