@@ -55,8 +55,9 @@ constexpr OptionRow kRows[] = {
            "sizes."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
            "The most that all thread caches together may hold, an equal share for each thread; "
-           "more for a while, where threads start and end. 0: they hold nothing. Freed objects "
-           "also wait in caches between threads (transfer caches), which this does not bound."),
+           "more for a while, where threads start and end, and up to 127 objects for each thread "
+           "that are on their way to their pages. 0: they hold nothing. Freed objects also wait in "
+           "caches between threads (transfer caches), which this does not bound."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
            "Memory that was not needed for this long goes back to the kernel; 0: only on "
            "malloc_trim."),

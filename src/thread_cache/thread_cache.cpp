@@ -131,12 +131,15 @@ std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_
   return 0;
 }
 
-/// Gives the bin of homeward objects its slots, or empties it if it is full.
+/// Gives the bin of homeward objects its slots, or empties it if it is full. A thread that may hold
+/// nothing has no such bin: each of these objects goes to its span at once.
 void ThreadCache::make_room_homeward() noexcept {
   constexpr unsigned kBin = SizeClassMap::kHomeward;
   close_gaps(kBin);
   if (capacity(kBin) == 0) {
-    if (give_slots(kBin, kHomewardSlots)) limits_[kBin] = bases_[kBin] + kHomewardSlots - 1;
+    const bool may_hold = budget_->share_bytes() != 0;
+    if (may_hold && give_slots(kBin, kHomewardSlots))
+      limits_[kBin] = bases_[kBin] + kHomewardSlots - 1;
   } else if (tops_[kBin] == limits_[kBin]) {
     const std::size_t count = held(kBin);
     const std::size_t object_bytes = flush(kBin, count) / count;
