@@ -29,7 +29,7 @@ class HotPath {
   [[gnu::always_inline]] static void* pop(ThreadState& thread, std::size_t bytes) noexcept {
     if (bytes > SizeClassMap::kMaxTableBytes) [[unlikely]]
       return nullptr;
-    return thread.for_malloc().pop(SizeClassMap::class_of_tiny(bytes));
+    return thread.for_malloc().pop_plain(SizeClassMap::class_of_tiny(bytes));
   }
   /// The same and, where frees are verified, from the thread's cache.
   /// \cost  the same; 39 where frees are verified
@@ -39,9 +39,10 @@ class HotPath {
       return nullptr;
     const std::size_t size_class = SizeClassMap::class_of_tiny(bytes);
     ObjectBins& bins = thread.for_malloc();
-    if (void* const object = bins.pop(size_class)) [[likely]]
+    if (void* const object = bins.pop_plain(size_class)) [[likely]]
       return object;
-    void* object = pop_behind(thread, bins, out_of_sight(size_class));
+    if (!has_cache_behind(thread, bins)) return nullptr;
+    void* object = thread.verified_bins->pop_plain(out_of_sight(size_class));
     if (object == nullptr) return nullptr;
     hand_out(map, object);
     object = out_of_sight(object);
@@ -97,33 +98,37 @@ class HotPath {
     ObjectBins& bins = thread.for_malloc();
     if (void* const object = bins.pop(size_class)) [[likely]]
       return object;
-    return pop_verified(thread, bins, map, out_of_sight(size_class));
+    return ObjectBins::is_exchanged(size_class)
+               ? nullptr
+               : pop_verified(thread, bins, map, out_of_sight(size_class));
   }
   [[gnu::always_inline]] static bool is_beyond_table(std::size_t bytes) noexcept {
     return bytes - (SizeClassMap::kMaxTableBytes + 1) <
            SizeClassMap::kMaxBytes - SizeClassMap::kMaxTableBytes;
   }
 
-  /// The hot path of the aligned forms: any alignment of a class, from the thread's bins.
+  /// The hot path of the aligned forms: sizes and alignments up to 32 KiB, from the thread's bins.
   /// \pre      the alignment is a power of two
   /// \returns  The object, marked if it is fresh; nullptr where that does not do.
   [[gnu::always_inline]] static void* pop_aligned(ThreadState& thread, std::size_t alignment,
                                                   std::size_t bytes) noexcept {
     // Nothing that is asked for becomes the largest number, and takes the slow path.
     const std::size_t last = SizeClassMap::aligned_bytes(bytes, alignment) - 1;
-    if (last >= SizeClassMap::kMaxAlignment) [[unlikely]]
+    if (last >= ObjectBins::kMaxPlainBytes) [[unlikely]]
       return nullptr;
     const std::size_t size_class = last < SizeClassMap::kMaxTableBytes
                                        ? SizeClassMap::class_of_tiny(last + 1)
                                        : SizeClassMap::class_of_step(last + 1);
-    return thread.for_malloc().pop(size_class);
+    return thread.for_malloc().pop_plain(size_class);
   }
-  /// Where frees are verified, pops from the thread's cache after pop_aligned() had nothing.
-  static void* pop_aligned_verified(ThreadState& thread, const PageMap& map, std::size_t alignment,
-                                    std::size_t bytes) noexcept {
+  /// What pop_aligned() leaves: larger objects and, where frees are verified, the thread's cache.
+  static void* pop_aligned_or_verify(ThreadState& thread, const PageMap& map, std::size_t alignment,
+                                     std::size_t bytes) noexcept {
     if (bytes == 0) return nullptr;
-    return pop_verified(thread, thread.for_malloc(), map,
-                        SizeClassMap::class_of_aligned(bytes, alignment));
+    const unsigned size_class = SizeClassMap::class_of_aligned(bytes, alignment);
+    ObjectBins& bins = thread.for_malloc();
+    return ObjectBins::is_exchanged(size_class) ? bins.pop_exchanged(size_class)
+                                                : pop_verified(thread, bins, map, size_class);
   }
 
   /// free where every free is verified (STRATA_CHECKS=frees), for a call that says more than free.
@@ -151,17 +156,13 @@ class HotPath {
     return true;
   }
 
-  /// malloc where every free is verified, after `bins` were empty; the caller has to hand_out() the
-  /// object.
+  /// malloc where every free is verified, from the thread's cache after `bins` were empty.
+  /// \pre      !ObjectBins::is_exchanged(size_class)
   /// \returns  as ObjectBins::pop(); nullptr where frees are not verified, or a watcher looks
-  [[gnu::always_inline]] static void* pop_behind(ThreadState& thread, const ObjectBins& bins,
-                                                 std::size_t size_class) noexcept {
-    return &bins == thread.free_bins ? thread.verified_bins->pop(size_class) : nullptr;
-  }
-  /// The same, including hand_out().
   static void* pop_verified(ThreadState& thread, const ObjectBins& bins, const PageMap& map,
                             std::size_t size_class) noexcept {
-    void* const object = pop_behind(thread, bins, size_class);
+    if (!has_cache_behind(thread, bins)) return nullptr;
+    void* const object = thread.verified_bins->pop_plain(size_class);
     if (object != nullptr) [[likely]]
       hand_out(map, FreeObject(object).address());
     return object;
@@ -173,6 +174,11 @@ class HotPath {
   }
 
  private:
+  /// Whether frees are verified and nobody watches, so that the thread's cache stands behind these
+  /// bins.
+  static bool has_cache_behind(const ThreadState& thread, const ObjectBins& bins) noexcept {
+    return &bins == thread.free_bins;
+  }
   /// Hides a value's origin from the compiler, so that it computes nothing from it on another hot
   /// path.
   template <typename Value>

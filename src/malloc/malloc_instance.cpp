@@ -100,6 +100,15 @@ bool MallocInstance::is_watched() noexcept {
   return detour_.is_on();
 }
 
+/// The same for objects beyond the hot path's.
+/// \pre  nobody watches
+void* MallocInstance::pop_exchanged(ThreadState& thread, std::size_t size_class) noexcept {
+  if (!is_gated(thread)) return thread.free_bins->pop_exchanged(size_class);
+  void* const object = thread.verified_bins->pop_exchanged(size_class);
+  if (object != nullptr) HotPath::hand_out(engine_.map(), FreeObject(object).address());
+  return object;
+}
+
 /// Serves an allocation that malloc's bins do not serve.
 /// \pre  the size class is the one for its bytes and alignment
 Engine::Block MallocInstance::serve_slowly(ThreadState& thread, unsigned size_class,

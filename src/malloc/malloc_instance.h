@@ -317,13 +317,15 @@ class MallocInstance {
     return thread.free_bins == &verifying_bins();
   }
 
-  /// Pops from the thread's own cache for an allocation that malloc's bins do not serve.
+  /// Pops from the thread's own cache for an allocation that the hot path does not serve.
   /// \returns  as ObjectBins::pop()
   void* pop_slowly(ThreadState& thread, std::size_t size_class) noexcept {
     if (&thread.for_malloc() != thread.free_bins)
       return thread.pop_watched(static_cast<unsigned>(size_class));
+    if (ObjectBins::is_exchanged(size_class)) return pop_exchanged(thread, size_class);
     return HotPath::pop_verified(thread, *thread.free_bins, engine_.map(), size_class);
   }
+  void* pop_exchanged(ThreadState& thread, std::size_t size_class) noexcept;
   Engine::Block handed_out(Engine::Block block) noexcept {
     if (verifies_frees() && block.address != nullptr)
       HotPath::hand_out(engine_.map(), block.address);

@@ -266,7 +266,7 @@ void* allocate_slowly(std::size_t bytes, Allocation::By by) noexcept {
 }
 void* allocate_aligned_slowly(std::size_t alignment, std::size_t bytes,
                               Allocation::By by) noexcept {
-  if (void* const object = HotPath::pop_aligned_verified(t_thread, g_page_map, alignment, bytes))
+  if (void* const object = HotPath::pop_aligned_or_verify(t_thread, g_page_map, alignment, bytes))
       [[likely]]
     return FreeObject(object).address();
   return g_malloc.allocate_aligned(t_thread, alignment, bytes, by);

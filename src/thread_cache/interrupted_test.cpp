@@ -117,6 +117,39 @@ TEST_F(InterruptedTest, NothingIsFreedTwiceAtWhicheverInstructionItIs) {
   }
 }
 
+// The handler plays a thread that takes over the whole cache, once.
+ThreadCache* g_taken_over = nullptr;
+
+TEST_F(InterruptedTest, ALargeObjectIsPoppedOrTakenOverAtWhicheverInstructionItIs) {
+  constexpr unsigned kLarge = SizeClassMap::class_of(40 * 1024);
+  static_assert(ObjectBins::is_exchanged(kLarge));
+  const auto claimed_large = [&] {
+    const Central::ClassStatistics now = central->statistics(kLarge);
+    return now.spans.claimed_objects - now.in_transfer;
+  };
+  int popped = 0;
+  int taken = 0;
+  for (int when = 0; when < 60; ++when) {
+    deallocate_into(cache, kLarge, allocate_from(cache, kLarge));
+    g_taken_over = &cache;
+    g_steps_left = when;
+    void* object = nullptr;
+    run_in_steps(
+        [] {
+          if (g_steps_left-- != 0) return;
+          void* room[64];
+          g_taken_over->take_over(ThreadCache::Owners::kAll, room, 64, [] { return true; });
+        },
+        [&] { object = cache.pop(kLarge); });
+    cache.flush_all();
+    ++(object != nullptr ? popped : taken);
+    EXPECT_EQ(claimed_large(), object != nullptr ? 1u : 0u) << when << ": lost, or in two places";
+    if (object != nullptr) deallocate_into(cache, kLarge, object);
+  }
+  EXPECT_GT(popped, 0);
+  EXPECT_GT(taken, 0);
+}
+
 #endif
 
 }  // namespace

@@ -191,7 +191,7 @@ struct SettlingTest : ::testing::Test {
     EXPECT_FALSE(pages.on_decommit) << "there was no hole";
     return freed;
   }
-  void take_over_some() {
+  void take_over_all() {
     void* room[128];
     EXPECT_GT(
         second.take_over(ThreadCache::Owners::kAll, room, std::size(room), [] { return true; }),
@@ -219,18 +219,17 @@ TEST_F(SettlingTest, WhatFindsItsListBusyWaitsAndGoesHomeAsWell) {
 TEST_F(SettlingTest, WhatWaitsGoesHomeWhenTheClassHasSettled) {
   if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
   const std::vector<void*> freed = free_while_busy(3);
-  take_over_some();
   for (int more = 0; more < 64; ++more) deallocate_into(second, c, take());
   EXPECT_FALSE(are_free(freed));
   deallocate_into(second, c, allocate_from(second, c));
   EXPECT_TRUE(are_free(freed));
 }
 
-TEST_F(SettlingTest, OthersMayTakeSomeOfWhatWaits) {
+TEST_F(SettlingTest, OthersMayTakeWhatWaits) {
   if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
   // As many as fit.
   std::vector<void*> freed = free_while_busy(127);
-  take_over_some();
+  take_over_all();
   const std::vector<void*> more = free_while_busy(1);
   freed.insert(freed.end(), more.begin(), more.end());
   for (int others = 0; others < 64; ++others) deallocate_into(second, c, take());

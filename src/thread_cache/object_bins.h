@@ -20,6 +20,9 @@ namespace strata {
 /// Always: base <= top <= limit. Every slot in (base, top] holds an object of the class that is
 /// nowhere else, or nullptr if another thread took it (ThreadCache::take_over): popping that finds
 /// the bin empty, as if it were base[0].
+///
+/// Large objects are popped by an exchange, so that another thread can take all of them. Of the
+/// others it has to leave the latest, which the owner may be popping.
 /// \threads  The owning thread only. Other threads may read a top (possibly out of date) and
 ///           exchange slots as take_over() does; hence the relaxed orders here, which cost nothing.
 class ObjectBins {
@@ -34,14 +37,30 @@ class ObjectBins {
   /// written at once.
   /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
   ///           empty.
-  /// \cost     7 instructions
+  /// \cost     9 instructions, and 2 more with an exchange
   void* pop(std::size_t size_class) noexcept {
+    return is_exchanged(size_class) ? pop_exchanged(size_class) : pop_plain(size_class);
+  }
+  /// \pre   !is_exchanged(size_class)
+  /// \cost  7 instructions
+  void* pop_plain(std::size_t size_class) noexcept {
     void** const top = tops_[size_class];
     void* const object = load(top);
     if (object != nullptr) [[likely]] {
       set_top(size_class, top - 1);
       fetch_to_write(load(top - 1));
     }
+    return object;
+  }
+  /// \pre  is_exchanged(size_class)
+  void* pop_exchanged(std::size_t size_class) noexcept {
+    void** const top = tops_[size_class];
+    // The slot that all empty bins share is never written.
+    if (load(top) == nullptr) return nullptr;
+    // relaxed: what the thread itself has pushed, or filled in.
+    void* const object = std::atomic_ref<void*>(*top).exchange(nullptr, std::memory_order_relaxed);
+    // Otherwise another thread has taken it.
+    if (object != nullptr) set_top(size_class, top - 1);
     return object;
   }
 
@@ -63,7 +82,8 @@ class ObjectBins {
   /// push() for an object that is known to lie in no bin.
   /// \pre  `top` is top(), and not the limit
   void push_on(void** top, std::size_t size_class, void* object) noexcept {
-    std::atomic_ref<void*>(top[1]).store(object, /* memory_order */ kPushOrder);
+    // release pairs with take_over(): the owner's use of the object comes before the thief's.
+    std::atomic_ref<void*>(top[1]).store(object, std::memory_order_release);
     set_top(size_class, top + 1);
   }
 
@@ -71,14 +91,16 @@ class ObjectBins {
     return is_at(tops_[size_class], object);
   }
 
+  // Chosen: a locked instruction, some 20 cycles, for objects beyond 32 KiB. An idle thread would
+  // keep up to 724 KiB of them, and 880 with those beyond 8 KiB (docs/decisions/0008).
+  static constexpr std::size_t kMaxPlainBytes = 32 * 1024;
+  /// Whether objects of the class are popped by an exchange, or not at all (the homeward bin).
+  static constexpr bool is_exchanged(std::size_t size_class) noexcept {
+    return size_class >= kFirstExchanged;
+  }
+
  protected:
-  // A barrier in all threads orders the owner's use of an object before another thread's. Thread
-  // sanitizers do not know that barrier, so for them the exchange pairs with this store.
-#ifdef __SANITIZE_THREAD__
-  static constexpr std::memory_order kPushOrder = std::memory_order_release;
-#else
-  static constexpr std::memory_order kPushOrder = std::memory_order_relaxed;
-#endif
+  static constexpr unsigned kFirstExchanged = SizeClassMap::class_of(kMaxPlainBytes) + 1;
 
   /// A tolerated race: take_over() may exchange the slot meanwhile; the answer is that of before or
   /// after. With a plain load the comparison is one instruction, with an atomic one two.

@@ -28,14 +28,16 @@ struct FilledBins : ::testing::Test, FakeProcess {
 };
 
 TEST_F(FilledBins, TheLatestObjectIsPoppedFirst) {
-  void* a = allocate_from(cache, 3);
-  void* b = allocate_from(cache, 3);
-  EXPECT_TRUE(cache.push(3, a));
-  EXPECT_TRUE(cache.push(3, b));
-  EXPECT_EQ(cache.pop(3), b);
-  EXPECT_EQ(cache.pop(3), a);
-  deallocate_into(cache, 3, a);
-  deallocate_into(cache, 3, b);
+  for (unsigned c : {3u, SizeClassMap::class_of(40 * 1024)}) {
+    void* a = allocate_from(cache, c);
+    void* b = allocate_from(cache, c);
+    EXPECT_TRUE(cache.push(c, a));
+    EXPECT_TRUE(cache.push(c, b));
+    EXPECT_EQ(cache.pop(c), b);
+    EXPECT_EQ(cache.pop(c), a);
+    deallocate_into(cache, c, a);
+    deallocate_into(cache, c, b);
+  }
 }
 
 TEST_F(FilledBins, RefusesTheLatestObjectASecondTime) {

@@ -26,6 +26,12 @@
 //      on, and its contents mean nothing; if not, the slot is as it was. If the kernel refuses a
 //      barrier, all of them go back this way.
 //
+// Large objects need none of this: the owner pops them by an exchange, too (ObjectBins), so an
+// object belongs to the thread whose exchange has it, and the thief takes the one at the top as
+// well. None goes back: the owner may be pushing into an empty slot. The first barrier comes between
+// reading a top and the exchange: a slot above the top may hold what was in it before, and the
+// thief must not see a new top beside an old slot.
+//
 // Gaps in a bin (slots of nullptr below the top) are closed by the owner's next slow path.
 
 #include "thread_cache/thread_cache.h"
@@ -63,19 +69,20 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
       const auto held = static_cast<std::size_t>(top - bases_[c]);
-      if (held < 2 || (has_gaps_[c] && count_held(c) < 2)) continue;
-      if (held - 1 > room_slots - used) {
+      const std::size_t kept = is_exchanged(c) ? 0 : 1;
+      if (held <= kept || (has_gaps_[c] && count_held(c) <= kept)) continue;
+      if (held - kept > room_slots - used) {
         has_taken_all = false;
         continue;
       }
-      taken[c].count = held - 1;
-      used += held - 1;
+      taken[c].count = held - kept;
+      used += taken[c].count;
     }
     if (used == 0) {
       taken_ = now;
       return 0;
     }
-    // Orders nothing; shows that there is a barrier, before anything depends on one.
+    // Shows that there is a barrier, before anything depends on one.
     if (!barrier()) return 0;
     used = 0;
     for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
@@ -93,7 +100,7 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
     for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
       void** const objects = room + used;
       used += taken[c].count;
-      // Where nothing shows whose they are, all go back.
+      // Where nothing shows whose they are, they go back.
       taken[c].count = sort_out(c, objects, taken[c].count, is_ordered ? taken[c].top : 0);
       // What is ours moves together; no slot before it is needed any more.
       taken[c].top = static_cast<std::size_t>(objects - room);
@@ -123,7 +130,7 @@ void ThreadCache::take_slots(unsigned size_class, void** taken, std::size_t coun
   has_gaps_[size_class] = true;
   void** const first = bases_[size_class] + 1;
   for (std::size_t i = 0; i < count; ++i) {
-    // acquire pairs with kPushOrder where that is release; the barrier orders it everywhere else.
+    // acquire pairs with push_on().
     taken[i] = std::atomic_ref<void*>(first[i]).exchange(nullptr, std::memory_order_acquire);
   }
 }
@@ -138,7 +145,9 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
   for (std::size_t i = 0; i < count; ++i) {
     if (taken[i] == nullptr) continue;  // a gap before
     void*& slot = base[i + 1];
-    if (i + 1 < top) {
+    if (is_exchanged(size_class)) {
+      taken[ours++] = taken[i];
+    } else if (i + 1 < top) {
       if (load(&slot) == nullptr) taken[ours++] = taken[i];
     } else {
       void* expected = nullptr;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/seeded_test.h"
@@ -50,6 +51,9 @@ class TakeOver : public ::testing::Test, protected World {
 
 constexpr auto kAll = ThreadCache::Owners::kAll;
 constexpr auto kIdle = ThreadCache::Owners::kIdle;
+constexpr unsigned kSmall = 9;
+constexpr unsigned kLarge = SizeClassMap::class_of(40 * 1024);
+static_assert(!ObjectBins::is_exchanged(kLarge - 1) && ObjectBins::is_exchanged(kLarge));
 
 TEST_F(TakeOver, LeavesTheLatestObjectOfEachBin) {
   for (unsigned c : {1u, 7u, 20u}) hold(c, 5);
@@ -60,6 +64,32 @@ TEST_F(TakeOver, LeavesTheLatestObjectOfEachBin) {
   EXPECT_EQ(held_bytes(cache), left);
   for (unsigned c : {1u, 7u, 20u}) EXPECT_EQ(cache.count_objects(c), 1u);
   EXPECT_EQ(take_over(kAll), 0u);
+}
+
+TEST_F(TakeOver, LeavesNoLargeObject) {
+  hold(kLarge - 1, 2);
+  hold(kLarge, 2);
+  const std::size_t before = held_bytes(cache);
+  const std::size_t left = SizeClassMap::bytes_of(kLarge - 1);
+  EXPECT_EQ(take_over(kAll), before - left);
+  EXPECT_EQ(held_bytes(cache), left);
+  EXPECT_EQ(take_over(kAll), 0u);
+}
+
+TEST_F(TakeOver, TheOwnerGoesOnWithoutItsLargeObjects) {
+  hold(kLarge, 2);
+  ASSERT_NE(take_over(kAll), 0u);
+  EXPECT_EQ(cache.pop(kLarge), nullptr);
+  void* const latest = *live.begin();
+  ASSERT_TRUE(cache.push(kLarge, latest));
+  EXPECT_EQ(cache.pop(kLarge), latest);
+  for (int i = 0; i < 5; ++i) {
+    void* const object = allocate_from(cache, kLarge);
+    ASSERT_NE(object, nullptr);
+    EXPECT_TRUE(live.insert(object).second) << "handed out twice";
+  }
+  cache.flush_all();
+  EXPECT_EQ(claimed(kLarge), live.size());
 }
 
 TEST_F(TakeOver, TheOwnerGoesOnOverTheGaps) {
@@ -119,7 +149,8 @@ class SteppedCache : public ThreadCache {
   using ThreadCache::ThreadCache;
 
   /// A step of the owner's hot path. If a pop finds nothing, the owner is blocked in its slow path.
-  enum class State { kReady, kPopping, kPushing, kBlocked };
+  /// The pop of a large object takes a step more: it looks at the slot, then exchanges it.
+  enum class State { kReady, kPopping, kPopped, kPushing, kBlocked };
 
   void step(unsigned c, std::size_t choice) {
     switch (state) {
@@ -131,7 +162,9 @@ class SteppedCache : public ThreadCache {
           state = State::kPushing;
         } else {
           moving = *tops_[c];
-          state = moving != nullptr ? State::kPopping : State::kBlocked;
+          state = moving == nullptr ? State::kBlocked
+                  : is_exchanged(c) ? State::kPopping
+                                    : State::kPopped;
         }
         break;
       case State::kPushing:
@@ -139,6 +172,10 @@ class SteppedCache : public ThreadCache {
         state = State::kReady;
         break;
       case State::kPopping:
+        moving = std::exchange(*tops_[c], nullptr);
+        state = moving != nullptr ? State::kPopped : State::kBlocked;
+        break;
+      case State::kPopped:
         set_top(c, tops_[c] - 1);
         ASSERT_TRUE(owned.insert(moving).second) << "popped what the program has";
         state = State::kReady;
@@ -157,18 +194,18 @@ class SteppedCache : public ThreadCache {
 /// middle of a push or a pop about half of the time. Afterwards every object is in one place.
 class TakeOverSteps : public SeededTest, public FakeProcess {
  public:
-  static constexpr unsigned kClass = 9;
   static TakeOverSteps* g_playing;
 
   bool play() {
-    for (std::size_t n = below(12); n != 0; --n) cache.step(kClass, below(64) / bias);
+    for (std::size_t n = below(12); n != 0; --n) cache.step(size_class, below(64) / bias);
     return true;
   }
   void finish_step() {
     using State = SteppedCache::State;
-    if (cache.state == State::kPushing || cache.state == State::kPopping) cache.step(kClass, 0);
+    while (cache.state != State::kReady && cache.state != State::kBlocked)
+      cache.step(size_class, 0);
     if (cache.state != State::kBlocked) return;
-    void* object = cache.refill_and_pop(kClass);
+    void* object = cache.refill_and_pop(size_class);
     ASSERT_NE(object, nullptr);
     ASSERT_TRUE(cache.owned.insert(object).second) << "handed out what the program has";
     cache.state = State::kReady;
@@ -177,83 +214,88 @@ class TakeOverSteps : public SeededTest, public FakeProcess {
   void fill() {
     while (cache.owned.size() < 20) {
       void* object = nullptr;
-      ASSERT_EQ(central->claim(kClass, &object + 1, 1), 1u);
+      ASSERT_EQ(central->claim(size_class, &object + 1, 1), 1u);
       ASSERT_TRUE(cache.owned.insert(object).second) << "handed out what the program has";
     }
     for (std::size_t n = below(12); n != 0; --n) {
       void* object = *cache.owned.begin();
       cache.owned.erase(cache.owned.begin());
-      deallocate_into(cache, kClass, object);
+      deallocate_into(cache, size_class, object);
     }
   }
   void check() {
-    const Central::ClassStatistics now = central->statistics(kClass);
+    const Central::ClassStatistics now = central->statistics(size_class);
     ASSERT_EQ(now.spans.claimed_objects - now.in_transfer,
-              cache.count_objects(kClass) + cache.owned.size());
+              cache.count_objects(size_class) + cache.owned.size());
+  }
+
+  /// Takes over everything, again and again.
+  /// \param barrier  plays
+  /// \returns        bytes taken
+  std::size_t take_over_often(unsigned of_class, int rounds, ThreadCache::Barrier barrier) {
+    size_class = of_class;
+    g_playing = this;
+    std::vector<void*> room(1024);  // a full bin
+    std::size_t moved = 0;
+    for (int round = 0; round < rounds && !HasFailure(); ++round) {
+      bias = 1 + below(3);
+      barriers = 0;
+      refused = 1 + round % 3;
+      fill();
+      for (std::size_t n = below(6); n != 0; --n) {
+        cache.step(size_class, below(64));
+        if (cache.state == SteppedCache::State::kBlocked) finish_step();
+      }
+      moved += cache.take_over(kAll, room.data(), room.size(), barrier);
+      finish_step();
+      check();
+      check_what_others_get();
+    }
+    for (void* object : cache.owned) deallocate_into(cache, size_class, object);
+    cache.flush_all();
+    central->release_all();
+    central->check_invariants();
+    EXPECT_EQ(used_pages(), 0u) << "an object was lost";
+    return moved;
+  }
+  /// Others must not get an object that the program has.
+  void check_what_others_get() {
+    void* other = nullptr;
+    ASSERT_EQ(central->claim(size_class, &other + 1, 1), 1u);
+    ASSERT_EQ(cache.owned.count(other), 0u) << "somebody else got what the program has";
+    Central::Place place(*central);
+    central->release(place, size_class, &other, 1);
+    check();
+  }
+
+  static bool runs_on() { return g_playing->play(); }
+  static bool runs_on_and_refuses_one() {
+    return g_playing->play() && ++g_playing->barriers != g_playing->refused;
   }
 
   SteppedCache cache{*central, budget, space.metadata};
+  unsigned size_class = 0;
   std::size_t bias = 1;
+  int barriers = 0;  // of this take-over
+  int refused = 0;   // which of them
 };
 TakeOverSteps* TakeOverSteps::g_playing = nullptr;
 
 TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnything) {
-  g_playing = this;
-  std::vector<void*> room(1024);  // a full bin
-  std::size_t moved = 0;
-  for (int round = 0; round < 20'000; ++round) {
-    bias = 1 + below(3);
-    fill();
-    for (std::size_t n = below(6); n != 0; --n) {
-      cache.step(kClass, below(64));
-      if (cache.state == SteppedCache::State::kBlocked) finish_step();
-    }
-    moved += cache.take_over(ThreadCache::Owners::kAll, room.data(), room.size(),
-                             [] { return g_playing->play(); });
-    finish_step();
-    check();
-    // Others must not get an object that the program has.
-    void* other = nullptr;
-    ASSERT_EQ(central->claim(kClass, &other + 1, 1), 1u);
-    ASSERT_EQ(cache.owned.count(other), 0u) << "somebody else got what the program has";
-    Central::Place place(*central);
-    central->release(place, kClass, &other, 1);
-    check();
-    if (HasFatalFailure()) return;
-  }
-  EXPECT_GT(moved, 1'000'000u);
-  for (void* object : cache.owned) deallocate_into(cache, kClass, object);
-  cache.flush_all();
-  central->release_all();
-  central->check_invariants();
-  EXPECT_EQ(used_pages(), 0u);
+  EXPECT_GT(take_over_often(kSmall, 20'000, runs_on), 1'000'000u);
+}
+
+TEST_F(TakeOverSteps, TheOwnerMayBeInTheMiddleOfAnythingWithLargeObjects) {
+  EXPECT_GT(take_over_often(kLarge, 20'000, runs_on), 1'000'000'000u);
 }
 
 TEST_F(TakeOverSteps, WhereABarrierIsRefusedAllGoesBack) {
-  g_playing = this;
-  std::vector<void*> room(1024);
-  static int g_calls = 0;
-  static int g_refused = 0;
-  for (int round = 0; round < 3000; ++round) {
-    bias = 1 + below(3);
-    fill();
-    g_calls = 0;
-    g_refused = 1 + round % 3;
-    const std::size_t moved =
-        cache.take_over(ThreadCache::Owners::kAll, room.data(), room.size(), [] {
-          const bool is_done = g_playing->play();
-          return ++g_calls != g_refused && is_done;
-        });
-    finish_step();
-    EXPECT_EQ(moved, 0u);
-    check();
-    if (HasFailure()) return;
-  }
-  for (void* object : cache.owned) deallocate_into(cache, kClass, object);
-  cache.flush_all();
-  central->release_all();
-  central->check_invariants();
-  EXPECT_EQ(used_pages(), 0u) << "an object was lost";
+  EXPECT_EQ(take_over_often(kSmall, 3000, runs_on_and_refuses_one), 0u);
+}
+
+/// What the thief has by then is its own; that goes to the spans.
+TEST_F(TakeOverSteps, WhereABarrierIsRefusedNoLargeObjectIsLost) {
+  EXPECT_GT(take_over_often(kLarge, 3000, runs_on_and_refuses_one), 0u);
 }
 
 /// Owners use their caches as fast as they can while a thief takes over everything, again and
@@ -295,7 +337,8 @@ TEST(TakeOverThreads, NoObjectIsLostOrHandedOutTwice) {
         // neither.
         const bool grows = random() % 16 < (step / 512 % 2 == 0 ? 9u : 7u);
         if (grows || live.empty()) {
-          const unsigned c = 1 + random() % 3;
+          const unsigned kind = random() % 4;
+          const unsigned c = kind == 0 ? kLarge : kind;
           void* object = allocate_from(*cache, c);
           auto& mark = *static_cast<std::uint64_t*>(object);
           clashes += mark != 0;

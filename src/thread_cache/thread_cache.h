@@ -147,8 +147,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   /// \threads  no other thread uses it at the same time, or ever again
   void give_back_slots() noexcept;
 
-  /// Moves the objects of another thread's cache to the spans, except the latest of each bin, while
-  /// that thread runs on (take_over.cpp says how).
+  /// Moves the objects of another thread's cache to the spans while that thread runs on, except the
+  /// latest of each bin of objects up to 32 KiB (take_over.cpp says how).
   ///   kIdle  only if its owner did nothing with it since the last call
   ///   kAll   in any case
   /// `room` is `room_slots` slots that nothing else uses meanwhile. `barrier` is the kernel's, or

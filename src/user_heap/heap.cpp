@@ -79,7 +79,7 @@ void Heap::end() noexcept {
 
 void* Heap::allocate(std::size_t bytes) noexcept {
   if (bytes <= SizeClassMap::kMaxTableBytes) [[likely]] {
-    void* const object = HeapThread::bins_at(entry_).pop(SizeClassMap::class_of_tiny(bytes));
+    void* const object = HeapThread::bins_at(entry_).pop_plain(SizeClassMap::class_of_tiny(bytes));
     if (object != nullptr) [[likely]]
       return object;
     return allocate_uncached(bytes);

@@ -18,11 +18,11 @@ import hot_path_test
 MOST_INSTRUCTIONS = {
     ("plain", 100): 41,
     ("plain", 1024): 41,
-    ("plain", 4096): 54,
-    ("plain", 40000): 54,
-    ("raw", 100): 38,
-    ("raw", 4096): 38,
-    ("raw", 40000): 38,
+    ("plain", 4096): 51,
+    ("plain", 40000): 57,
+    ("raw", 100): 40,
+    ("raw", 4096): 40,
+    ("raw", 40000): 42,
     # Each free is verified at once, as with STRATA_CHECKS=frees, where malloc's pair takes 73 and, from 1 KiB on, 84.
     ("shared", 100): 74,
     ("shared", 4096): 74,
