@@ -78,7 +78,7 @@ bool Recording::take_memory() noexcept {
   constexpr std::size_t kHeads = StreamTable::kMostStreams * sizeof(Head);
   constexpr std::size_t kOfStacks = StackTree::kBytes + Modules::kBytes;
   static_assert(StackTree::kBytes % 16 == 0 && Modules::kBytes % 16 == 0 &&
-                    StreamTable::kBytes % alignof(Stream) == 0 && kHeads % 16 == 0 &&
+                    StreamTable::kBytes % alignof(Head) == 0 && kHeads % 16 == 0 &&
                     alignof(trace::Writer) <= 16,
                 "each piece begins where the last one ends");
   const bool has_stacks = settings_.stack_frames != 0;

@@ -24,7 +24,7 @@ class EmptyBlocks {
  public:
   // Chosen: programs have few; one that has more gets ordinary blocks.
   static constexpr std::size_t kBlocks = 65'536;
-  // Chosen: the search passes at most so many live blocks, in some 0.1 us.
+  // Chosen: the search passes at most so many live blocks, in some 0.1 µs.
   static constexpr std::size_t kMostPassed = 128;
   static constexpr std::size_t kBlockBytes = 16;  // aligned as every block is
   static constexpr std::size_t kReservedBytes = kBlocks * kBlockBytes;

@@ -100,7 +100,7 @@ bool MallocInstance::is_watched() noexcept {
   return detour_.is_on();
 }
 
-/// The same for objects beyond the hot path's.
+/// pop_slowly() of an exchanged class.
 /// \pre  nobody watches
 void* MallocInstance::pop_exchanged(ThreadState& thread, std::size_t size_class) noexcept {
   if (!is_gated(thread)) return thread.free_bins->pop_exchanged(size_class);

@@ -54,10 +54,10 @@ constexpr OptionRow kRows[] = {
            "settings in /sys/kernel/mm/transparent_hugepage say, which may also enable smaller "
            "sizes."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
-           "The most that all thread caches together may hold, an equal share for each thread; "
-           "more for a while, where threads start and end, and up to 127 objects for each thread "
-           "that are on their way to their pages. 0: they hold nothing. Freed objects also wait in "
-           "caches between threads (transfer caches), which this does not bound."),
+           "Bounds what all thread caches together hold, an equal share for each thread. More is "
+           "held for a while where threads start and end, and each thread may hold up to 127 "
+           "objects that are on their way to their pages. 0: they hold nothing. Freed objects also "
+           "wait in caches between threads (transfer caches), which this does not bound."),
     number(STRATA_FIELD(release_delay_ms), "RELEASE_DELAY_MS", Unit::kMilliseconds, 0, kHour,
            "Memory that was not needed for this long goes back to the kernel; 0: only on "
            "malloc_trim."),

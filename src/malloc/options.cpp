@@ -134,7 +134,7 @@ void warn_of_value(const OptionRow& row, std::string_view text) noexcept {
 void warn_of_limits(const Options& options) noexcept {
   TextWriter line;
   const char* before = "strata: warning: ";
-  for (const OptionRow row : option_table()) {
+  for (const OptionRow row : option_table()) {  // the soft limit's row comes before the hard one's
     if (row.unit != OptionRow::Unit::kLimit) continue;
     line.text(before).text(kOptionPrefix).text(row.name).text("=");
     write_value(row, options, line);

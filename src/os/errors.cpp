@@ -12,7 +12,15 @@ int current_errno() noexcept { return errno; }
 void set_errno(int error) noexcept { errno = error; }
 int error_no_memory() noexcept { return ENOMEM; }
 int error_invalid() noexcept { return EINVAL; }
-const char* text_of_error(int error) noexcept { return std::strerror(error); }
+const char* text_of_error(int error) noexcept {
+#ifdef __GLIBC__
+  // strerror() may load a translation, and so allocate.
+  const char* const text = strerrordesc_np(error);
+  return text != nullptr ? text : "unknown error";
+#else
+  return std::strerror(error);
+#endif
+}
 
 SavedErrno::SavedErrno() noexcept : saved_(errno) {}
 SavedErrno::~SavedErrno() { errno = saved_; }

@@ -24,7 +24,7 @@ namespace strata {
 /// Large objects are popped by an exchange, so that another thread can take all of them. Of the
 /// others it has to leave the latest, which the owner may be popping.
 /// \threads  The owning thread only. Other threads may read a top (possibly out of date) and
-///           exchange slots as take_over() does; hence the relaxed orders here, which cost nothing.
+///           exchange slots as take_over() does; hence the atomic operations here.
 class ObjectBins {
  public:
   constexpr ObjectBins() noexcept : tops_{}, limits_{} {
@@ -33,14 +33,14 @@ class ObjectBins {
   ObjectBins(const ObjectBins&) = delete;
   ObjectBins& operator=(const ObjectBins&) = delete;
 
-  /// Pops an object, and prefetches the line of the next one for writing, since most objects are
-  /// written at once.
   /// \returns  An object of the class, marked if it is fresh (FreeObject), or nullptr if the bin is
   ///           empty.
   /// \cost     9 instructions, and 2 more with an exchange
   void* pop(std::size_t size_class) noexcept {
     return is_exchanged(size_class) ? pop_exchanged(size_class) : pop_plain(size_class);
   }
+  /// The same, and prefetches the line of the next object for writing, since most are written at
+  /// once.
   /// \pre   !is_exchanged(size_class)
   /// \cost  7 instructions
   void* pop_plain(std::size_t size_class) noexcept {
@@ -92,8 +92,10 @@ class ObjectBins {
   }
 
   // Chosen: a locked instruction, some 20 cycles, for objects beyond 32 KiB. An idle thread would
-  // keep up to 724 KiB of them, and 880 with those beyond 8 KiB (docs/decisions/0008).
+  // keep up to 784 KiB of them, and 940 with those beyond 8 KiB (docs/decisions/0008).
   static constexpr std::size_t kMaxPlainBytes = 32 * 1024;
+  static_assert(kMaxPlainBytes >= SizeClassMap::kMaxTableBytes,
+                "the hot path of small objects is plain");
   /// Whether objects of the class are popped by an exchange, or not at all (the homeward bin).
   static constexpr bool is_exchanged(std::size_t size_class) noexcept {
     return size_class >= kFirstExchanged;

@@ -26,11 +26,12 @@
 //      on, and its contents mean nothing; if not, the slot is as it was. If the kernel refuses a
 //      barrier, all of them go back this way.
 //
-// Large objects need none of this: the owner pops them by an exchange, too (ObjectBins), so an
-// object belongs to the thread whose exchange has it, and the thief takes the one at the top as
-// well. None goes back: the owner may be pushing into an empty slot. The first barrier comes between
+// Large objects take less: the owner pops them by an exchange, too (ObjectBins). So an object
+// belongs to the thread whose exchange has it, and the thief takes the one at the top as well. None
+// goes back, since the owner may be pushing into an empty slot. The first barrier comes between
 // reading a top and the exchange: a slot above the top may hold what was in it before, and the
-// thief must not see a new top beside an old slot.
+// thief must not see a new top beside an old slot. The bin of homeward objects is taken in the same
+// way, since the owner never pops from it.
 //
 // Gaps in a bin (slots of nullptr below the top) are closed by the owner's next slow path.
 
@@ -106,6 +107,7 @@ std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_s
       taken[c].top = static_cast<std::size_t>(objects - room);
     }
     if (has_taken_all && is_ordered) taken_ = now;
+    seen_ = fingerprint();  // without the large objects at the tops
   }
   const Was was = which == Owners::kIdle ? Was::kIdle : Was::kInUse;
   std::size_t bytes = 0;
@@ -162,7 +164,8 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
 /// Moves the bin's objects together, over its gaps.
 /// \pre  called by the owner
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
-  if (!has_gaps_[size_class]) return;
+  // A signal handler that allocates between an exchange and the step after it leaves a gap, too.
+  if (!has_gaps_[size_class] && !is_exchanged(size_class)) return;
   has_gaps_[size_class] = false;
   void** end = bases_[size_class] + 1;
   for (void** slot = end; slot <= tops_[size_class]; ++slot) {
@@ -173,7 +176,8 @@ void ThreadCache::close_gaps(unsigned size_class) noexcept {
 
 std::size_t ThreadCache::count_held(unsigned size_class) noexcept {
   void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
-  if (!has_gaps_[size_class]) return static_cast<std::size_t>(top - bases_[size_class]);
+  if (!has_gaps_[size_class] && !is_exchanged(size_class))
+    return static_cast<std::size_t>(top - bases_[size_class]);
   std::size_t count = 0;
   for (void** slot = bases_[size_class] + 1; slot <= top; ++slot) count += load(slot) != nullptr;
   return count;

@@ -135,6 +135,16 @@ TEST_F(TakeOver, OnlyACacheThatWasLeftAloneIsIdle) {
   EXPECT_EQ(take_over(kIdle), 0u) << "nothing is left to take";
 }
 
+TEST_F(TakeOver, ACacheIsIdleWhileItIsTakenInParts) {
+  hold(3, 7);
+  hold(kLarge, 2);
+  EXPECT_EQ(take_over(kIdle), 0u) << "seen for the first time";
+  EXPECT_NE(take_over(kIdle, 6), 0u);
+  EXPECT_NE(take_over(kIdle, 6), 0u);
+  EXPECT_EQ(cache.count_objects(3), 1u);
+  EXPECT_EQ(cache.count_objects(kLarge), 0u);
+}
+
 TEST_F(TakeOver, MoreThanTheRoomHoldsIsTakenInParts) {
   for (unsigned c = 1; c < 10; ++c) hold(c, 7);
   std::size_t calls = 0;

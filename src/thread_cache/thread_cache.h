@@ -148,7 +148,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void give_back_slots() noexcept;
 
   /// Moves the objects of another thread's cache to the spans while that thread runs on, except the
-  /// latest of each bin of objects up to 32 KiB (take_over.cpp says how).
+  /// latest of each bin that malloc pops from without an exchange (take_over.cpp says how).
   ///   kIdle  only if its owner did nothing with it since the last call
   ///   kAll   in any case
   /// `room` is `room_slots` slots that nothing else uses meanwhile. `barrier` is the kernel's, or

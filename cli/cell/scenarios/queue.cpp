@@ -21,7 +21,7 @@
 ///   consumer, each tick    under the mutex: copies the oldest message out, if there is any, and
 ///                          frees its block; then checks it and spins for 1 to 5 ticks of work
 ///
-/// A thread sleeps 50 to 200 us after every 64 iterations. Each producer makes --ticks iterations.
+/// A thread sleeps 50 to 200 µs after every 64 iterations. Each producer makes --ticks iterations.
 /// Consumers stop when the producers are done; what is left in the queue is then counted. So the
 /// ticks, not --seconds, end this load.
 /// With --single-thread one thread sends in each tick and polls the queue 0 to 2 times, so the

@@ -13,7 +13,7 @@ namespace strata::cell {
 namespace {
 
 constexpr Fits kFits = Fits::kHeaps;
-constexpr std::uint64_t kBatchThreads = 32;  // some 30 us each
+constexpr std::uint64_t kBatchThreads = 32;  // some 30 µs each
 constexpr std::size_t kDrawn = std::size_t{1} << 14;
 constexpr std::uint32_t kSmallest = 16;
 constexpr std::uint32_t kLargest = 1024;
