@@ -6,7 +6,6 @@ blocks of 72 bytes).
 """
 import contextlib
 import csv
-import fcntl
 import functools
 import io
 import json
@@ -16,9 +15,7 @@ import pty
 import re
 import resource
 import signal
-import struct
 import subprocess
-import termios
 import time
 import unittest
 
@@ -292,26 +289,6 @@ class Bench(InFolder):
         self.assertEqual(done.returncode, 1)
         self.assertIn("could not write to standard output", done.stderr)
 
-    def in_terminal(self, *words, columns=80, kind="xterm"):
-        """What a terminal gets of the command, which is to succeed."""
-        leader, follower = pty.openpty()
-        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([STRATA, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
-                                   env={**os.environ, "TERM": kind})
-        os.close(follower)
-        text = b""
-        while True:
-            try:
-                part = os.read(leader, 4096)
-            except OSError:  # the other side is closed
-                break
-            if not part:
-                break
-            text += part
-        os.close(leader)
-        self.assertEqual(process.wait(timeout=100), 0)
-        return text.decode()
-
     def test_a_narrow_terminal_gets_what_fits(self):
         text = self.in_terminal("bench", "churn", "--allocators", "system", *QUICK, "--size", "16,64", columns=40)
         lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).splitlines()
@@ -324,6 +301,13 @@ class Bench(InFolder):
         self.assertTrue(progress)
         for part in progress:
             self.assertLess(len(re.sub(r"\x1b\[[0-9;]*[mK]", "", part)), 40)
+
+    def test_the_catalogue_wraps_in_a_narrow_terminal(self):
+        for columns in (30, 50):
+            lines = self.in_terminal("bench", "list", columns=columns).splitlines()
+            self.assertGreater(len(lines), 60)
+            for line in lines:
+                self.assertLessEqual(len(line), columns, line)
 
     def test_a_dumb_terminal_gets_no_escape_sequence(self):
         text = self.in_terminal("bench", "churn", "--allocators", "system", *QUICK, kind="dumb")

@@ -5,6 +5,7 @@ ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (small programs
 STRATA_CLI_SANITIZER is set when the command is instrumented.
 """
 import csv
+import fcntl
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -58,6 +60,26 @@ class InFolder(unittest.TestCase):
         results = json.loads(path.read_text())
         self.assertEqual(schema.check(results, SCHEMA), [])
         return done, {row["contender"]: row for row in results["rows"]}
+
+    def in_terminal(self, *words, columns=80, kind="xterm"):
+        """What a terminal gets of the command, which is to succeed."""
+        leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([STRATA, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower,
+                                   env={**os.environ, "TERM": kind})
+        os.close(follower)
+        text = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            text += part
+        os.close(leader)
+        self.assertEqual(process.wait(timeout=100), 0)
+        return text.decode()
 
 
 class Run(unittest.TestCase):

@@ -66,6 +66,14 @@ class Explain(Explained):
                      r"\n0x1fff +\d{3}\sKiB +300 ", r"\n\d+ more places; --top 0 shows all\n"):
             self.assertRegex(done.stdout, line)
 
+    def test_tables_fit_a_narrow_terminal(self):
+        for columns in (40, 70):
+            lines = self.in_terminal("explain", str(self.trace), columns=columns).splitlines()
+            rows = [line for line in lines if line.startswith("0x")]
+            self.assertGreater(len(rows), 10)
+            for row in rows:
+                self.assertLessEqual(len(row), columns, row)
+
     def test_one_is_no_plural(self):
         (self.folder / "one.csv").write_text("operation,time_ns,object,size_bytes,ended\nmalloc,0,1,8,\nrealloc,1,2,9,1\n"
                                              "malloc,2,,8,\n")
