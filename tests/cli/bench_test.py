@@ -303,7 +303,7 @@ class Bench(InFolder):
             self.assertLess(len(re.sub(r"\x1b\[[0-9;]*[mK]", "", part)), 40)
 
     def test_the_catalogue_wraps_in_a_narrow_terminal(self):
-        for columns in (30, 50):
+        for columns in (40, 60):
             lines = self.in_terminal("bench", "list", columns=columns).splitlines()
             self.assertGreater(len(lines), 60)
             for line in lines:
