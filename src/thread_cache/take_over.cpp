@@ -161,11 +161,17 @@ std::size_t ThreadCache::sort_out(unsigned size_class, void** taken, std::size_t
   return ours;
 }
 
+/// A signal handler that allocates between the exchange of a pop and the step after it leaves a gap
+/// that nobody knows of. Nobody pops homeward objects.
+bool ThreadCache::may_have_gaps(unsigned size_class) const noexcept {
+  return has_gaps_[size_class] ||
+         (is_exchanged(size_class) && size_class != SizeClassMap::kHomeward);
+}
+
 /// Moves the bin's objects together, over its gaps.
 /// \pre  called by the owner
 void ThreadCache::close_gaps(unsigned size_class) noexcept {
-  // A signal handler that allocates between an exchange and the step after it leaves a gap, too.
-  if (!has_gaps_[size_class] && !is_exchanged(size_class)) return;
+  if (!may_have_gaps(size_class)) return;
   has_gaps_[size_class] = false;
   void** end = bases_[size_class] + 1;
   for (void** slot = end; slot <= tops_[size_class]; ++slot) {
@@ -176,8 +182,7 @@ void ThreadCache::close_gaps(unsigned size_class) noexcept {
 
 std::size_t ThreadCache::count_held(unsigned size_class) noexcept {
   void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
-  if (!has_gaps_[size_class] && !is_exchanged(size_class))
-    return static_cast<std::size_t>(top - bases_[size_class]);
+  if (!may_have_gaps(size_class)) return static_cast<std::size_t>(top - bases_[size_class]);
   std::size_t count = 0;
   for (void** slot = bases_[size_class] + 1; slot <= top; ++slot) count += load(slot) != nullptr;
   return count;

@@ -343,6 +343,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   std::size_t release(unsigned size_class, void** objects, std::size_t count,
                       Way way = Way::kUsual) noexcept;
+  bool may_have_gaps(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);
