@@ -13,8 +13,8 @@ import sys
 
 import hot_path_test
 
-# By way and bytes: instructions of a pair. malloc's takes 35, 46 from 1 KiB on, and 54 beyond 32 KiB; a heap may take 6 more. What is on takes a mean,
-# because chance is in it.
+# By way and bytes: instructions of a pair. malloc's takes 35, 46 from 1 KiB on, and 54 beyond 32 KiB; a heap may take 6
+# more. What is on takes a mean, because chance is in it.
 MOST_INSTRUCTIONS = {
     ("plain", 100): 41,
     ("plain", 1024): 41,

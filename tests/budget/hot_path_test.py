@@ -5,8 +5,9 @@ usage: hot_path_test.py --library libstrata.so --program hot_pair
 
 callgrind counts every instruction by its address, for N and for 2N pairs: what was executed N times more
 is the hot path, exactly. That path must be short and must hold no call, no fence and no atomic
-read-modify-write, but for the exchange that pops an object beyond 32 KiB. Only what runs inside the program's pairs() is counted: what a start takes differs from run to run,
-as where the heap lies is random, and valgrind's own memory may lie there already.
+read-modify-write, but for the exchange that pops an object beyond 32 KiB. Only what runs inside the
+program's pairs() is counted: what a start takes differs from run to run, as where the heap lies is random,
+and valgrind's own memory may lie there already.
 """
 import argparse
 import collections
