@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 
+#include "os/errors.h"
 #include "os/file.h"
 #include "os/page_source.h"
 #include "os/process.h"
@@ -123,7 +124,7 @@ bool Recording::open_file() noexcept {
   if (result >= 0) return true;
   Text sentence;
   sentence.add("strata record: the trace '").value(file_name_.view());
-  sentence.add("' cannot be created: ").add(error_text(-result));
+  sentence.add("' cannot be created: ").add(os::text_of_error(-result));
   say(sentence.add("; the program runs unrecorded\n").view());
   return false;
 }
@@ -388,7 +389,7 @@ void Recording::give_up() noexcept {
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   Text sentence;
   sentence.add("strata record: the trace '").value(file_name_.view());
-  sentence.add("' ends here, because it could not be written: ").add(error_text(error_));
+  sentence.add("' ends here, because it could not be written: ").add(os::text_of_error(error_));
   say_from_hidden_thread(sentence.add("; the program goes on\n").view());
   os::close_file(file_);
   has_writer_.store(false, std::memory_order_release);

@@ -186,11 +186,6 @@ void say_from_hidden_thread(std::string_view sentence) noexcept {
   syscall(SYS_close, process);
 }
 
-const char* error_text(int error) noexcept {
-  const char* const text = strerrordesc_np(error);
-  return text != nullptr ? text : "an error of the system";
-}
-
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
   const os::SavedErrno saved;
   constexpr std::size_t kStackBytes = 256 * 1024;

@@ -49,7 +49,6 @@ std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
 void say(std::string_view sentence) noexcept;  ///< writes to standard error
 /// Writes to the program's standard error.
 void say_from_hidden_thread(std::string_view sentence) noexcept;
-const char* error_text(int error) noexcept;
 
 /// Starts a thread that the C library does not know. A single-threaded program stays
 /// single-threaded (its malloc takes no locks) and ends when its last own thread returns. If that
