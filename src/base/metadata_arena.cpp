@@ -24,12 +24,12 @@ void* MetadataArena::allocate(std::size_t bytes) noexcept {
   if (index >= kSizes) return nullptr;
   const std::size_t rounded = kMinBytes << index;
   LockGuard guard(lock_);
-  if (FreeBlock* block = free_[index]) {
-    free_[index] = block->next;
-    return block;
-  }
-  void* const memory = take_fresh(rounded);
-  return memory != nullptr ? memory : split_larger(index);
+  if (free_[index] != nullptr) return take_free(index);
+  if (void* const fresh = take_fresh(rounded)) return fresh;
+  if (void* const part = take_free(index)) return part;
+  if (freed_ < free_blocks_ / kJoinShare + 1) return nullptr;
+  join_free();
+  return take_free(index);
 }
 
 void* MetadataArena::allocate_forever(std::size_t bytes) noexcept {
@@ -95,23 +95,87 @@ void MetadataArena::discard() noexcept {
   mapped_bytes_.store(0, std::memory_order_relaxed);
   fresh_bytes_ = 0;
   for (FreeBlock*& list : free_) list = nullptr;
+  free_blocks_ = 0;
+  freed_ = 0;
 }
 
-/// Takes the front of the smallest larger free block, and frees the rest in parts.
-void* MetadataArena::split_larger(int index) noexcept {
-  int larger = index + 1;
+/// Takes the smallest free block of at least this size, and frees what is too much.
+void* MetadataArena::take_free(int index) noexcept {
+  int larger = index;
   while (larger < kSizes && free_[larger] == nullptr) ++larger;
-  if (larger >= kSizes) return nullptr;
+  if (larger == kSizes) return nullptr;
   FreeBlock* const block = free_[larger];
   free_[larger] = block->next;
-  while (larger > index) {
-    --larger;
-    auto* const half =
-        reinterpret_cast<FreeBlock*>(reinterpret_cast<char*>(block) + (kMinBytes << larger));
-    half->next = free_[larger];
-    free_[larger] = half;
-  }
+  --free_blocks_;
+  const std::size_t bytes = kMinBytes << index;
+  push_free(reinterpret_cast<char*>(block) + bytes, (kMinBytes << larger) - bytes);
   return block;
+}
+
+/// Puts memory on the free lists, in as few blocks as there can be.
+void MetadataArena::push_free(void* memory, std::size_t bytes) noexcept {
+  auto* at = static_cast<char*>(memory);
+  while (bytes != 0) {
+    const std::size_t part = std::min(std::bit_floor(bytes), kMinBytes << (kSizes - 1));
+    FreeBlock*& list = free_[size_index(part)];
+    list = new (at) FreeBlock{list, part};
+    ++free_blocks_;
+    at += part;
+    bytes -= part;
+  }
+}
+
+/// Makes one of all free blocks that follow each other. Those of two chunks never do.
+void MetadataArena::join_free() noexcept {
+  FreeBlock* all = nullptr;
+  for (FreeBlock*& list : free_) {
+    while (FreeBlock* const block = list) {
+      list = block->next;
+      block->next = all;
+      all = block;
+    }
+  }
+  all = sort(all);
+  free_blocks_ = 0;
+  while (FreeBlock* const first = all) {
+    char* const start = reinterpret_cast<char*>(first);
+    char* end = start;
+    while (all != nullptr && reinterpret_cast<char*>(all) == end) {
+      end += all->bytes;
+      all = all->next;
+    }
+    push_free(start, static_cast<std::size_t>(end - start));
+  }
+  freed_ = 0;
+}
+
+MetadataArena::FreeBlock* MetadataArena::merge(FreeBlock* one, FreeBlock* other) noexcept {
+  FreeBlock* merged = nullptr;
+  FreeBlock** end = &merged;
+  while (one != nullptr && other != nullptr) {
+    FreeBlock*& lower = one < other ? one : other;
+    *end = lower;
+    end = &lower->next;
+    lower = lower->next;
+  }
+  *end = one != nullptr ? one : other;
+  return merged;
+}
+
+/// By address.
+MetadataArena::FreeBlock* MetadataArena::sort(FreeBlock* blocks) noexcept {
+  FreeBlock* runs[64] = {};  // of 2^n blocks each, sorted
+  while (blocks != nullptr) {
+    FreeBlock* run = blocks;
+    blocks = run->next;
+    run->next = nullptr;
+    FreeBlock** place = runs;
+    for (; *place != nullptr; *place++ = nullptr) run = merge(*place, run);
+    *place = run;
+  }
+  FreeBlock* sorted = nullptr;
+  for (FreeBlock* const run : runs) sorted = merge(sorted, run);
+  return sorted;
 }
 
 void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
@@ -125,9 +189,8 @@ void MetadataArena::deallocate(void* memory, std::size_t bytes) noexcept {
     if (first < end) pages_.decommit(reinterpret_cast<void*>(first), end - first);
   }
   LockGuard guard(lock_);
-  auto* block = static_cast<FreeBlock*>(memory);
-  block->next = free_[index];
-  free_[index] = block;
+  push_free(memory, kMinBytes << index);
+  ++freed_;
 }
 
 }  // namespace strata

@@ -11,13 +11,15 @@
 namespace strata {
 
 /// Memory for our own bookkeeping: never mixed with the user's, zero when fresh, recycled by size.
-/// A larger block is split only when the kernel gives no more. Chunks lie between inaccessible
-/// pages, so an overflow of one of the program's mappings cannot reach them. Each Engine owns one.
+/// Only when the kernel gives no more, a larger block is split, or smaller ones that are neighbours
+/// are joined. Chunks lie between inaccessible pages, so an overflow of one of the program's
+/// mappings cannot reach them. Each Engine owns one.
 /// Requests are rounded up to a power of two of at least 64 bytes (one cache line, so that two
 /// owners never share one). A large freed block is decommitted; small ones are not before
 /// discard(): bookkeeping is below 1% of the heap.
 /// \threads  Any number at once; one lock.
-/// \cost     A list pop, or a bump of a pointer; two system calls per chunk.
+/// \cost     A list pop, or a bump of a pointer; two system calls per chunk. When out of memory, a
+///           sort of all free blocks, at most once for each kJoinShare-th of them that comes back.
 class MetadataArena {
  public:
   /// A tiny program maps one chunk, touched only as it is used.
@@ -72,6 +74,7 @@ class MetadataArena {
  private:
   struct FreeBlock {
     FreeBlock* next;
+    std::size_t bytes;
   };
   struct Chunk {
     Chunk* next;
@@ -82,13 +85,19 @@ class MetadataArena {
   std::size_t next_chunk_bytes() const noexcept;
   char* map_chunk(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
   void* take_fresh(std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
-  void* split_larger(int index) noexcept STRATA_REQUIRES(lock_);
+  void* take_free(int index) noexcept STRATA_REQUIRES(lock_);
+  void push_free(void* memory, std::size_t bytes) noexcept STRATA_REQUIRES(lock_);
+  void join_free() noexcept STRATA_REQUIRES(lock_);
+  static FreeBlock* merge(FreeBlock* one, FreeBlock* other) noexcept;
+  static FreeBlock* sort(FreeBlock* blocks) noexcept;
 
   static constexpr int kSizes = 26;  // 64 bytes to 2 GiB
   // Chosen: a chunk takes two of the some 65,000 mappings that a process may have, and 6% of all
   // bookkeeping may be mapped before it is used. A heap of a TiB has some 3000 chunks.
   static constexpr std::size_t kGrowthShare = 16;
   static constexpr std::size_t kMostChunkBytes = std::size_t{4} << 20;
+  // Chosen: where nothing fits even so, each free pays for so many blocks that are sorted in vain.
+  static constexpr std::size_t kJoinShare = 64;
 
   Lock lock_{LockRank::kMetadata};
   os::PageSource& pages_;
@@ -101,6 +110,8 @@ class MetadataArena {
   /// Written under the lock, read without it. relaxed: a figure, it guards nothing.
   std::atomic<std::size_t> mapped_bytes_{0};
   FreeBlock* free_[kSizes] STRATA_GUARDED_BY(lock_) = {};
+  std::size_t free_blocks_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t freed_ STRATA_GUARDED_BY(lock_) = 0;  // since blocks were last joined
 };
 
 }  // namespace strata

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "base/run_together_test.h"
 #include "base/seeded_test.h"
@@ -227,6 +228,41 @@ TEST(MetadataArena, SplitsALargerBlockWhenTheKernelGivesNoMore) {
   EXPECT_NE(arena.allocate(64), nullptr) << "a part can be split again";
 }
 
+TEST(MetadataArena, JoinsNeighboursWhenTheKernelGivesNoMore) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  std::vector<void*> small;
+  for (std::size_t i = 0; i < kChunk / 64; ++i) small.push_back(arena.allocate(64));
+  const std::uintptr_t start = number(small[0]);
+  pages.refuse_from_call(1);
+  for (std::size_t i = 0; i < small.size(); i += 2) arena.deallocate(small[i], 64);
+  EXPECT_EQ(arena.allocate(128), nullptr) << "those between are in use";
+  for (std::size_t i = 1; i < small.size(); i += 2) arena.deallocate(small[i], 64);
+  std::set<std::uintptr_t> starts;
+  for (std::size_t i = 0; i < kChunk / 4096; ++i) {
+    void* p = arena.allocate(4096);
+    ASSERT_NE(p, nullptr) << i;
+    EXPECT_EQ((number(p) - start) % 4096, 0u);
+    EXPECT_LT(number(p) - start, kChunk);
+    EXPECT_TRUE(starts.insert(number(p)).second) << "handed out twice";
+  }
+  EXPECT_EQ(arena.allocate(64), nullptr);
+}
+
+TEST(MetadataArena, DoesNotSortItsBlocksAgainForEachThatComesBack) {
+  FakePageSource pages;
+  MetadataArena arena(pages);
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < kChunk / 64; ++i) blocks.push_back(arena.allocate(64));
+  pages.refuse_from_call(1);
+  for (std::size_t i = 0; i < blocks.size(); i += 2) arena.deallocate(blocks[i], 64);
+  EXPECT_EQ(arena.allocate(128), nullptr);
+  arena.deallocate(blocks[1], 64);
+  EXPECT_EQ(arena.allocate(128), nullptr) << "a neighbour of two, found when more are free";
+  for (std::size_t i = 3; i < 99; i += 2) arena.deallocate(blocks[i], 64);
+  EXPECT_NE(arena.allocate(128), nullptr);
+}
+
 TEST(MetadataArena, ServesManyThreadsAtOnce) {
   constexpr int kRounds = 2'000;
   FakePageSource pages;
@@ -256,6 +292,8 @@ TEST_F(MetadataArenaRandom, NeverGivesTheSameByteTwice) {
   MetadataArena arena(pages);
   std::map<std::uintptr_t, Live> live;
   for (int step = 0; step < 20'000; ++step) {
+    if (step % 4000 == 2000) pages.limit_mapped_bytes(pages.mapped_bytes());
+    if (step % 4000 == 0) pages.limit_mapped_bytes(~std::size_t{0});
     if (live.empty() || below(100) < 55) {
       const std::size_t bytes = 1 + below(std::size_t{1} << below(18));
       if (below(50) == 0) pages.refuse_call(1);
