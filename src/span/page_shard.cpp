@@ -59,7 +59,7 @@ PageShard::Taken PageShard::allocate(const PageRequest& request, PageShard& user
   const PageMask positions = aligned_positions(request.alignment_pages);
   LockGuard guard(lock_);
   if (asks != nullptr) note(*asks);
-  if (!kept_.is_empty() && (request.page_count != 1 || !keeps_runs_whole())) merge_kept();
+  if (!kept_.is_empty() && !keeps_runs_whole()) merge_kept();
   Region* region = find_region(request, positions);
   const bool may_grow = growth == Growth::kAny || (growth == Growth::kFirst && !has_grown_);
   if (region == nullptr && may_grow && request.pages == PageRequest::Pages::kAny) region = grow();
@@ -240,7 +240,7 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
   return nullptr;
 }
 
-/// Whether kept runs stay whole while single pages are requested or pages go back in exchange for
+/// Whether kept runs stay whole while other pages are requested or pages go back in exchange for
 /// growth: if they are those of blocks that threads replace all the time.
 [[gnu::cold, gnu::noinline]] bool PageShard::keeps_runs_whole() const noexcept {
   return has_others_ && kept_.count() <= used_pages() / kWholeShare &&

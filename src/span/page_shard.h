@@ -40,7 +40,8 @@ struct PageRequest {
 /// ones.
 ///
 /// A freed block is kept: it stays a run of its own for the next request of as many pages. Its
-/// pages are idle like others, and any other request first has all kept runs merged.
+/// pages are idle like others. Any other request first has all kept runs merged, unless threads
+/// have met and the runs are few.
 ///
 /// Always: idle_pages counts free & dirty pages and kept ones, which are neither in a span nor in
 /// free_pages. Pages on their way to the kernel count as used, but are in no span
@@ -242,7 +243,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   static constexpr std::uint32_t kVisitsPerPage = 32;
   // Chosen: a request for other pages first merges up to so many runs, some 0.2 ms.
   static constexpr std::size_t kMostKept = 1024;
-  // Chosen: which part of the used pages may stay kept while single pages are requested
+  // Chosen: which part of the used pages may stay kept while other pages are requested
   // (docs/decisions/0019).
   static constexpr std::size_t kWholeShare = 64;
   // Chosen: so many blocks at a time may keep a page in vain, 60 KiB each at the most. Those that

@@ -165,7 +165,7 @@ TEST_F(PageShardTest, KeptPagesServeTheThreadsOfTheirShard) {
   EXPECT_EQ(heap.allocate_kept(keeper, 5, second), nullptr) << "another thread may have been there";
 }
 
-TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideSinglePages) {
+TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideOtherRequests) {
   meet();
   constexpr unsigned kWholeShare = 64;
   constexpr unsigned kRun = 4;
@@ -175,7 +175,7 @@ TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideSinglePages) {
   ASSERT_TRUE(keep(allocate(kRun, first)));
   const PageShard* const keeper = heap.keeper_of(kRun, first);
   ASSERT_NE(keeper, nullptr);
-  allocate(1, of_objects);
+  for (const unsigned count : {1u, 3u, kRun + 1, kPagesPerRegion}) allocate(count, of_objects);
   heap.decommit(kRun, PageHeap::From::kNotWhole);
   EXPECT_EQ(heap.keeper_of(kRun, first), keeper);
   EXPECT_EQ(heap.idle_pages(), kRun);
