@@ -236,6 +236,10 @@ std::size_t Engine::release_all() noexcept {
   return returned + huge_.release_all();
 }
 
+bool Engine::make_room_for_bookkeeping() noexcept {
+  return limit_.has_room_everywhere(kRegionBytes) && page_heap_.unmap(1) != 0;
+}
+
 bool Engine::begin_relief() noexcept {
   const bool is_above = limit().is_above_soft();
   registry_.budget().set_pressure(is_above);

@@ -250,6 +250,10 @@ class Engine {
   /// Releases everything idle, now: decommits pages and unmaps kept ranges.
   /// \returns  bytes
   std::size_t release_all() noexcept;
+  /// Called where an allocation failed although everything idle was released: addresses that the
+  /// kernel refuses to bookkeeping may be those of free regions.
+  /// \returns  whether one was unmapped
+  bool make_room_for_bookkeeping() noexcept;
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;

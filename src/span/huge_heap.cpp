@@ -73,18 +73,20 @@ template <typename Map>
 void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_t exchanged,
                                 Map map) noexcept {
   MemoryLimit& limit = page_heap_.limit();
-  if (limit.has_hard_limit()) {
+  const bool is_held_first = limit.has_hard_limit();
+  if (is_held_first) {
     exchange_idle_for(exchanged, PageHeap::From::kAny);
     if (!limit.try_hold(bytes)) return nullptr;
-    void* const mapped = map();
-    if (mapped == nullptr) limit.take_back(bytes);
-    return mapped;
   }
   void* mapped = map();
-  if (mapped == nullptr && os::is_beyond_machine(whole)) return nullptr;
-  const bool has_returned = exchange_idle_for(exchanged, PageHeap::From::kAny) != 0;
-  if (mapped == nullptr && has_returned) mapped = map();
-  if (mapped != nullptr) limit.hold(bytes);
+  const bool is_in_reach = mapped != nullptr || !os::is_beyond_machine(whole);
+  if (!is_held_first && is_in_reach) {
+    const bool has_returned = exchange_idle_for(exchanged, PageHeap::From::kAny) != 0;
+    if (mapped == nullptr && has_returned) mapped = map();
+  }
+  if (mapped == nullptr && is_in_reach && page_heap_.unmap(bytes) != 0) mapped = map();
+  if (is_held_first && mapped == nullptr) limit.take_back(bytes);
+  if (!is_held_first && mapped != nullptr) limit.hold(bytes);
   return mapped;
 }
 

@@ -179,6 +179,14 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
   return decommitted;
 }
 
+std::size_t PageHeap::unmap(std::size_t max_bytes) noexcept {
+  std::size_t unmapped = 0;
+  for_each_shard([&](PageShard& shard) {
+    if (unmapped < max_bytes) unmapped += shard.unmap(max_bytes - unmapped);
+  });
+  return unmapped;
+}
+
 PageHeap::Statistics PageHeap::statistics() noexcept {
   const RegionSource::Statistics regions = source_.statistics();
   std::size_t decommitted = 0;

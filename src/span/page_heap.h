@@ -177,6 +177,12 @@ class PageHeap {
   /// \returns  How many.
   std::size_t decommit_unneeded() noexcept;
 
+  /// Unmaps free regions until so many bytes of addresses are gone: the kernel, or the program's
+  /// page source, refuses a huge block although the heap holds addresses that it does not use.
+  /// \returns  how many bytes
+  /// \cost     a system call per region, under the lock of its shard
+  std::size_t unmap(std::size_t max_bytes) noexcept;
+
   /// Whether the region is this heap's: several heaps may share a page map.
   bool owns(const Region& region) const noexcept { return region.owner == number(); }
   constexpr HeapNumber number() const noexcept { return source_.number(); }

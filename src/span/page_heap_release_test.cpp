@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,56 @@ TEST_F(PageHeapRelease, WhereAllIsLockedTheKernelIsNotAskedForEver) {
   EXPECT_LE(pages.decommits.size(), 10 * (kPagesPerRegion + 1));
   pages.refuse_decommits(false);
   EXPECT_EQ(heap.decommit(kAll), 40 * kPagesPerRegion);
+}
+
+TEST_F(PageHeapRelease, UnmapsFreeRegionsAndMapsThemAgainWhereTheyWere) {
+  std::vector<Span*> spans = allocate(10, kPagesPerRegion);
+  char* const live = spans.back()->start;
+  std::set<const char*> starts;
+  for (const Span* span : spans) starts.insert(span->start);
+  const std::size_t regions = heap.statistics().regions;
+  deallocate({spans.begin(), spans.end() - 1});
+  const std::size_t before = pages.mapped_bytes();
+  EXPECT_EQ(heap.unmap(3 * kRegionBytes - 1), 3 * kRegionBytes);
+  EXPECT_EQ(heap.unmap(kAll), 6 * kRegionBytes);
+  EXPECT_EQ(heap.unmap(kAll), 0u);
+  EXPECT_EQ(pages.mapped_bytes(), before - 9 * kRegionBytes);
+  EXPECT_EQ(heap.idle_pages(), 0u);
+  EXPECT_EQ(heap.limit().held_bytes(), kRegionBytes + space.metadata.mapped_bytes());
+  EXPECT_EQ(heap.statistics().regions, regions - 9);
+  EXPECT_EQ(space.map.region_of(spans.front()->start), nullptr);
+  heap.check_invariants();
+  // First come the regions of the chunk that were not begun.
+  for (std::size_t left = heap.statistics().reserved_bytes; left != 0; left -= kRegionBytes)
+    starts.insert(allocate(1, kPagesPerRegion).front()->start);
+  for (const Span* span : allocate(9, kPagesPerRegion)) {
+    EXPECT_EQ(starts.count(span->start), 1u);
+    EXPECT_NE(span->start, live);
+    EXPECT_TRUE(span->is_zero);
+  }
+}
+
+TEST_F(PageHeapRelease, WhereThePlaceOfAnUnmappedRegionIsTakenAnotherIsMapped) {
+  Span* const span = heap.allocate(kPagesPerRegion);
+  while (heap.statistics().reserved_bytes != 0) heap.allocate(kPagesPerRegion);
+  char* const place = span->start;
+  heap.deallocate(*span);
+  EXPECT_EQ(heap.unmap(1), kRegionBytes);
+  ASSERT_EQ(pages.map_at(place, os::page_bytes()), os::MapAt::kMapped);
+  const Span* const another = heap.allocate(kPagesPerRegion);
+  ASSERT_NE(another, nullptr);
+  EXPECT_NE(another->start, place);
+  EXPECT_EQ(space.map.region_of(place), nullptr);
+}
+
+TEST_F(PageHeapRelease, ARegionThatCannotBeUnmappedStays) {
+  deallocate(allocate(2, kPagesPerRegion));
+  pages.refuse_unmaps(true);
+  const std::size_t regions = heap.statistics().regions;
+  EXPECT_EQ(heap.unmap(kAll), 0u);
+  EXPECT_EQ(heap.statistics().regions, regions);
+  pages.refuse_unmaps(false);
+  EXPECT_EQ(heap.unmap(kAll), 2 * kRegionBytes);
 }
 
 TEST_F(PageHeapRelease, GivesBackNoMoreThanAskedFor) {

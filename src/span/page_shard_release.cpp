@@ -114,4 +114,25 @@ std::size_t PageShard::decommit_unneeded() noexcept {
   return unneeded != 0 ? decommit(unneeded, From::kAny) : 0;
 }
 
+std::size_t PageShard::unmap(std::size_t max_bytes) noexcept {
+  LockGuard guard(lock_);
+  merge_kept();
+  std::size_t unmapped = 0;
+  while (unmapped < max_bytes) {
+    Region* const region = by_run_[kPagesPerRegion].back();
+    if (region == nullptr) break;
+    const unsigned idle = count_pages(region->idle_pages());
+    unlist(*region);
+    if (!source_.unmap(*region)) {
+      list(*region);
+      break;
+    }
+    count_idle(idle_pages() - idle);
+    source_.limit().let_go(idle * kPageBytes);
+    decommitted_pages_ += idle;
+    unmapped += kRegionBytes;
+  }
+  return unmapped;
+}
+
 }  // namespace strata

@@ -17,24 +17,58 @@ void RegionSource::configure(std::uintptr_t first_region, HugePages huge_pages,
   huge_pages_.configure(huge_pages);
 }
 
-Region* RegionSource::make(bool is_extra) noexcept {
-  LockGuard guard(lock_);
+/// Maps an unmapped region at its old place.
+[[gnu::cold, gnu::noinline]] os::MapAt RegionSource::map_again(Region& unmapped) noexcept {
+  const os::MapAt answer = pages_.map_at(unmapped.start, kRegionBytes);
+  if (answer == os::MapAt::kMapped) reuse(unmapped);
+  return answer;
+}
+
+/// Takes a region's description for another use of it.
+[[gnu::cold, gnu::noinline]] void RegionSource::reuse(Region& unmapped) noexcept {
+  unmapped_.remove(unmapped);
+  unmapped.dirty_pages = 0;
+  unmapped.is_split = unmapped.awaits_touch = false;
+}
+
+/// Begins a region of the newest chunk, or of a new one.
+/// \param region  an unmapped one, whose description it takes; nullptr: allocates one
+/// \returns  nullptr if there is no memory for it
+[[gnu::always_inline]] inline Region* RegionSource::begin_fresh(Region* region) noexcept {
   if (fresh_.is_empty() && !map_chunk()) return nullptr;
   char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
   if (!map_.open(start, kRegionBytes)) return nullptr;
-  // Zeroed, and touched only where it is used: most programs are small.
-  void* const memory = metadata_.allocate_forever(sizeof(Region));
-  if (memory == nullptr) return nullptr;
-  auto* region = static_cast<Region*>(memory);
+  if (region == nullptr) {
+    // Zeroed, and touched only where it is used: most programs are small.
+    void* const memory = metadata_.allocate_forever(sizeof(Region));
+    if (memory == nullptr) return nullptr;
+    region = static_cast<Region*>(memory);
+    region->owner = number_;
+    region->free_pages = ~PageMask{0};
+    std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
+  } else {
+    reuse(*region);
+  }
   region->start = start;
-  region->owner = number_;
-  region->free_pages = ~PageMask{0};
-  std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
   fresh_.remove(start);
+  return region;
+}
+
+Region* RegionSource::make(bool is_extra) noexcept {
+  LockGuard guard(lock_);
+  Region* const unmapped = fresh_.is_empty() ? unmapped_.front() : nullptr;
+  auto answer = os::MapAt::kInUse;
+  if (unmapped != nullptr) [[unlikely]]
+    answer = map_again(*unmapped);
+  if (answer == os::MapAt::kNoMemory) return nullptr;
+  const bool is_again = answer == os::MapAt::kMapped;
+  Region* const region = is_again ? unmapped : begin_fresh(unmapped);
+  if (region == nullptr) return nullptr;
   region->is_huge = choose_huge();
-  if (region->is_huge != is_chunk_huge_) advise(region->start, kRegionBytes, region->is_huge);
+  if (is_again || region->is_huge != is_chunk_huge_)
+    advise(region->start, kRegionBytes, region->is_huge);
   if (region->is_huge) ++huge_regions_;
-  latest_[regions_ % kEarlier] = region->is_huge ? nullptr : start;
+  latest_[regions_ % kEarlier] = region->is_huge ? nullptr : region->start;
   ++regions_;
   if (is_extra) ++extra_regions_;
   if (region->is_huge || HugePagePolicy::is_large(counted_regions()))
@@ -67,8 +101,23 @@ void RegionSource::give_back(Region& region) noexcept {
   pages_.unmap(start, kRegionBytes);
 }
 
+bool RegionSource::unmap(Region& region) noexcept {
+  LockGuard guard(lock_);
+  map_.forget_region(region.start);
+  if (!pages_.unmap(region.start, kRegionBytes)) {
+    map_.set_region(region.start, &region);
+    return false;
+  }
+  chunks_.forget_refusal();
+  if (region.is_huge) --huge_regions_;
+  --regions_;
+  unmapped_.push_front(region);
+  return true;
+}
+
 void RegionSource::discard() noexcept {
   LockGuard guard(lock_);
+  unmapped_.forget_all();
   fresh_.give_up([this](char* region) { pages_.unmap(region, kRegionBytes); });
   chunks_.forget_refusal();
   regions_ = extra_regions_ = huge_regions_ = 0;

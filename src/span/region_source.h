@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/intrusive_list.h"
 #include "base/lock.h"
 #include "base/memory_limit.h"
 #include "base/metadata_arena.h"
@@ -19,8 +21,8 @@ namespace strata {
 
 /// Makes the regions of a page heap: maps chunks of them, allocates their descriptions, and decides
 /// whether each asks for huge pages. PageHeap owns it; its shards call it.
-/// \threads  Any number at once; one lock. Under it, the only system calls map a new chunk and ask
-///           whether an earlier region is touched.
+/// \threads  Any number at once; one lock. Under it, the only system calls map a new chunk, unmap a
+///           region or map it again, and ask whether an earlier region is touched.
 class RegionSource {
  public:
   struct Statistics {
@@ -48,6 +50,10 @@ class RegionSource {
   void begin_use(Region& region) noexcept;
   /// Unmaps a region, whatever is in it.
   void give_back(Region& region) noexcept;
+  /// Unmaps a free, unlisted region. A later make() maps it again at its old place, if nothing else
+  /// lies there by then.
+  /// \returns  False, and it is still there, if the kernel has no mapping left for the hole.
+  bool unmap(Region& region) noexcept;
   /// Gives back what is reserved. Every region was given back before.
   void discard() noexcept;
 
@@ -90,12 +96,15 @@ class RegionSource {
  private:
   std::size_t next_chunk_regions() const noexcept STRATA_REQUIRES(lock_);
   std::size_t counted_regions() const noexcept STRATA_REQUIRES(lock_) {
-    return regions_ - extra_regions_;
+    return regions_ - std::min(regions_, extra_regions_);
   }
   bool choose_huge() noexcept STRATA_REQUIRES(lock_) {
     return huge_pages_.choose(counted_regions(), limit_.is_above_soft()) && is_touched();
   }
   bool is_touched() noexcept STRATA_REQUIRES(lock_);
+  os::MapAt map_again(Region& unmapped) noexcept STRATA_REQUIRES(lock_);
+  void reuse(Region& unmapped) noexcept STRATA_REQUIRES(lock_);
+  Region* begin_fresh(Region* region) noexcept STRATA_REQUIRES(lock_);
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
 
@@ -115,8 +124,9 @@ class RegionSource {
   const HeapNumber number_;
 
   RegionChunks chunks_ STRATA_GUARDED_BY(lock_);
-  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);          // of the newest chunk
-  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;  // advised for that chunk
+  FreshRegions fresh_ STRATA_GUARDED_BY(lock_);                          // of the newest chunk
+  IntrusiveList<Region, RunListTag> unmapped_ STRATA_GUARDED_BY(lock_);  // the latest first
+  bool is_chunk_huge_ STRATA_GUARDED_BY(lock_) = false;                  // advised for that chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
   HugePagePolicy huge_pages_ STRATA_GUARDED_BY(lock_);
   // The latest regions, in a ring; nullptr for those that asked for huge pages.

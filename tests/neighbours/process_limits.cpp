@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
     const std::size_t least = limit.rlim_cur < 70 * kMiB || limit.rlim_cur == RLIM_INFINITY
                                   ? 4'000'000
                                   : limit.rlim_cur / 4;
-    for (const std::size_t bytes : {4'000'000, 400, 5000, 300'000}) {
+    for (const std::size_t bytes : {4'000'000, 400, 5000, 300'000, 4'000'000, 400}) {
       const std::size_t taken = fill(bytes);
       if (taken < least) fprintf(stderr, "%zu bytes in blocks of %zu\n", taken, bytes);
       CHECK(taken >= least, "memory was out far before the limit");
@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   });
   expect_in_child("data that become limited", [] {
     set_limit(RLIMIT_DATA, status_bytes("VmData") + 32 * kMiB);
-    for (const std::size_t bytes : {3'000'000, 400, 40'000})
+    for (const std::size_t bytes : {3'000'000, 400, 40'000, 3'000'000, 300'000})
       CHECK(fill(bytes) > 8 * kMiB, "memory was out far before the limit");
   });
   return 0;
