@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "malloc/malloc_in_test.h"
@@ -180,6 +181,35 @@ TEST(EngineOutOfMemory, AStartThatIsRefusedCanBeTriedAgain) {
     EXPECT_EQ(script.refusals(), 0);
     script.finish();
     program.check_nothing_is_left();
+  }
+}
+
+/// Allocates blocks of one size until there are none, and frees them.
+/// \returns  how many bytes there were
+std::size_t fill(TestMalloc& program, std::size_t bytes) {
+  TestThread thread(program.malloc);
+  std::vector<void*> blocks;
+  while (void* const p = thread.allocate(bytes)) blocks.push_back(p);
+  for (void* const p : blocks) thread.deallocate(p);
+  return blocks.size() * bytes;
+}
+
+TEST(EngineOutOfMemory, WhatIsFreeServesEveryOtherSizeAtALimitOfAddressSpace) {
+  constexpr std::size_t kSizes[] = {16, 400, 9000, 130'000, 300'000, 1'100'000, 5'000'000};
+  for (const auto checks : {Options::Checks::kBasic, Options::Checks::kFrees}) {
+    for (const std::size_t first : kSizes) {
+      for (const std::size_t then : kSizes) {
+        SCOPED_TRACE(std::to_string(first) + " bytes, then " + std::to_string(then));
+        TestMalloc program;
+        Options options;
+        options.checks = checks;
+        program.start(options);
+        program.pages.limit_mapped_bytes(program.pages.mapped_bytes() + 32 * kMiB);
+        EXPECT_GE(fill(program, first), 24 * kMiB);
+        EXPECT_GE(fill(program, then), 24 * kMiB);
+        program.check_nothing_is_left();
+      }
+    }
   }
 }
 
