@@ -10,8 +10,6 @@
 #include <cstddef>
 #include <string_view>
 
-#pragma weak dlopen  // a static program does not pull it in for us
-
 extern "C" {
 [[gnu::weak]] void __asan_init();
 // The linker's symbols: where the file with this code begins, and where its code ends.
@@ -69,6 +67,13 @@ bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcep
 }
 #endif
 
+/// dlopen; nullptr also if there is none. Looked up, since the linker of a static program warns of
+/// every file that names it.
+void* open_library(const char* file, int flags) noexcept {
+  const auto open = reinterpret_cast<OpenLibrary>(find_function("dlopen"));
+  return open != nullptr ? open(file, flags) : nullptr;
+}
+
 }  // namespace
 
 bool find_code(const void* address, CodePlace& out) noexcept {
@@ -99,15 +104,14 @@ bool is_malloc_of_another_file() noexcept {
 void* find_function(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name); }
 
 [[gnu::cold]] void* find_function_of(const char* library, const char* name) noexcept {
-  if (&dlopen == nullptr) return nullptr;
-  void* const loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  void* const loaded = open_library(library, RTLD_NOW | RTLD_NOLOAD);
   return loaded != nullptr ? dlsym(loaded, name) : nullptr;
 }
 
 void stay_loaded() noexcept {
   Dl_info info;
-  if (&dlopen == nullptr || is_part_of_the_program() || dladdr(__ehdr_start, &info) == 0) return;
-  dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  if (is_part_of_the_program() || dladdr(__ehdr_start, &info) == 0) return;
+  open_library(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 OpenLibrary next_open_library() noexcept {

@@ -137,6 +137,9 @@ def build_with_pkg_config(prefix, folder, exports):
             calls_nothing = folder / "calls_nothing"
             run(["cc", "-Wl,--as-needed", HERE / "calls_nothing.c", "-o", calls_nothing, *libraries])
             expect_the_malloc(calls_nothing)
+        if export == "strata_static":
+            run(["cc", "-static", "-Wl,--fatal-warnings", *flags, HERE / source, "-o", program, *libraries])
+            expect_ok(program)
         if export == "heap":
             in_c = folder / "uses_heap_in_c"
             run(["cc", "-std=c11", *flags, HERE / "heap_program.c", "-o", in_c, *libraries])
