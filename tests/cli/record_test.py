@@ -360,7 +360,8 @@ class Record(Recorded):
                  (("--after", "1", "--on-signal", "USR2", "--", "true"), "give one of them"),
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
                  (("--stacks", "999", "--", "true"), "from 1 to 128, or off"),
-                 (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"))
+                 (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"),
+                 (("-o", "-", "--", "true"), "-o names no file"))
         for words, sentence in cases:
             done = strata("record", *words, cwd=self.folder)
             self.assertEqual(done.returncode, 2, words)

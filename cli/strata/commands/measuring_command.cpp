@@ -19,7 +19,7 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
              "Allocators, groups, or name=FILE (default general)");
   add_option("--runs", runs_, "N", "Measured runs under each allocator (default 6)");
   add_option("--timeout", timeout_, "S",
-             fmt::format("End a run after this long (default {}; 0: never)", timeout));
+             fmt::format("End a run after this long; 0: never (default {})", timeout));
   add_option("--label", label_, "TEXT", "Name of this measurement in the results");
   add_library_option(library_, "Use this libstrata.so as strata");
   add_option("--json", json_, "FILE", "Write the results as JSON (- for standard output)");

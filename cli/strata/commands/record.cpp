@@ -40,7 +40,6 @@ trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the proc
 earlier recording to FILE are replaced once the command has started; those of others stay.
 If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
 
-constexpr const char* kDefaultFile = "trace.strata";
 constexpr double kMostSeconds = 365.0 * 24 * 3600;
 
 /// Parses "USR2", "SIGUSR2" or a number; 0 if it is not a signal.
@@ -141,13 +140,11 @@ class RecordCommand final : public Command {
 
   int execute(const CommandLine& line) override {
     const std::vector<std::string>& command = measured_command(line);
-    if (is_given("--output") && output_.empty()) throw UsageError("-o names no file; give a path");
-    const std::string given = output_.empty() ? kDefaultFile : output_;
-    expect_trace_or_nothing(given);
-    expect_writable("-o", given);
+    expect_trace_or_nothing(output_);
+    expect_writable("-o", output_);
     std::error_code ignored;
-    const bool is_special = fs::exists(given, ignored) && !fs::is_regular_file(given, ignored);
-    const fs::path file = is_special ? fs::absolute(given) : behind_links(given);
+    const bool is_special = fs::exists(output_, ignored) && !fs::is_regular_file(output_, ignored);
+    const fs::path file = is_special ? fs::absolute(output_) : behind_links(output_);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
     plan.program = find_program(command.front());
@@ -158,7 +155,7 @@ class RecordCommand final : public Command {
     warn_of_own_malloc(plan.program, command.front());
     set_settings(plan.environment, file);
     set_libraries(plan.environment);
-    return run(plan, file, given);
+    return run(plan, file);
   }
 
  private:
@@ -220,18 +217,18 @@ class RecordCommand final : public Command {
     environment.preload(recorder.library);
   }
 
-  int run(const ProcessPlan& plan, const fs::path& file, const fs::path& given) const {
+  int run(const ProcessPlan& plan, const fs::path& file) const {
     EarlierTraces earlier(file);
     const BesideResult result = run_beside(
         plan, {}, [&] { earlier.remove(); }, toggling_signal());
     if (file.string().find("%p") == std::string::npos) {
-      tell(file, earlier.later_traces(), given, plan.arguments.front(), why_nothing());
+      tell(file, earlier.later_traces(), output_, plan.arguments.front(), why_nothing());
     }
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;
   }
 
-  std::string output_;
+  std::string output_ = "trace.strata";
   std::string stacks_ = "64";
   std::string allocator_;
   std::string after_;

@@ -91,14 +91,12 @@ class RunCommand final : public Command {
 
   void set_profile(Environment& environment) const {
     const bool has_rate = is_given("--profile-rate");
-    if (is_given("--profile") && profile_.empty()) {
-      throw UsageError("--profile names no file; give a path");
-    }
-    if (has_rate && profile_.empty()) throw UsageError("--profile-rate needs --profile FILE");
+    const bool has_profile = is_given("--profile");
+    if (has_rate && !has_profile) throw UsageError("--profile-rate needs --profile FILE");
     if (has_rate && wants_leaks_) {
       throw UsageError("--profile-rate has no effect with --leaks, which records every allocation");
     }
-    if (!profile_.empty()) {
+    if (has_profile) {
       expect_writable("--profile", profile_);
       // Absolute, because the command may change its folder.
       environment.set("STRATA_PROFILE", std::filesystem::absolute(profile_).string());
