@@ -1,6 +1,11 @@
 # Sourced by the other scripts: one named step after the other, each with its log, its time, a sign
 # of life while it runs, and a clear sentence if it fails.
 
+# Help is the comment that a script begins with.
+case ${1:-} in
+  -h | --help) exec sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0" ;;
+esac
+
 unset CDPATH # with it, cd may go elsewhere, and prints where it is
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 logs=$root/build/logs

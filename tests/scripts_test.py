@@ -241,7 +241,7 @@ class Kernels(unittest.TestCase):
     def test_refuses_an_option_that_it_does_not_know(self):
         done = self.run_script("--kvm")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout, "scripts/kernels: unknown option '--kvm'; there is none but --help\n")
+        self.assertEqual(done.stdout, "scripts/kernels: unexpected argument '--kvm'; scripts/kernels --help says what there is\n")
 
     def test_says_that_it_is_for_another_processor(self):
         self.stand_in("bin/uname", "echo aarch64")
