@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from run_demo import ROOT, libc_path, workloads
+from run_demo import ROOT, choose, libc_path, workloads
 
 POLL_S = 0.001
 LEAST_DIFFERENCE = 1.02
@@ -184,9 +184,7 @@ def main():
     unknown = [name for name, library in contenders.items() if name != "system" and not library]
     if unknown:
         parser.error(f"{unknown[0]} needs its library: {unknown[0]}=/path/lib.so")
-    chosen = workloads(build)
-    if arguments.only:
-        chosen = [workload for workload in chosen if workload.name in arguments.only.split(",")]
+    chosen = choose(workloads(build), arguments.only, parser)
     memory, order = [], []
     with tempfile.TemporaryDirectory(prefix="strata-believable-") as folder:
         for workload in chosen:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from run_demo import ROOT, libc_path, workloads
+from run_demo import ROOT, choose, libc_path, workloads
 
 WAYS = {"alone": None, "without stacks": ["--stacks", "off"], "with stacks": []}
 
@@ -92,9 +92,7 @@ def main():
 
     build = arguments.build.resolve()
     strata = build / "bin" / "strata"
-    chosen = workloads(build)
-    if arguments.only:
-        chosen = [workload for workload in chosen if workload.name in arguments.only.split(",")]
+    chosen = choose(workloads(build), arguments.only, parser)
     print("| program | calls | alone | no stacks: time | CPU | bytes a call | stacks: time | CPU | bytes a call |")
     print("|---|" + "--:|" * 8, flush=True)
     with tempfile.TemporaryDirectory(prefix="strata-recording-") as folder:

@@ -216,6 +216,15 @@ def print_contenders(results, are_chosen):
         print("Not on this machine: " + ", ".join(missing))
 
 
+def choose(known, only, parser):
+    """The workloads that --only names, or all of them; ends with a sentence where one has no such name."""
+    names = only.split(",") if only else [workload.name for workload in known]
+    unknown = set(names) - {workload.name for workload in known}
+    if unknown:
+        parser.error(f"no workload {sorted(unknown)[0]}; there are {', '.join(workload.name for workload in known)}")
+    return [workload for workload in known if workload.name in names]
+
+
 def read_arguments():
     """What is asked for, and the workloads chosen by it; ends with a sentence where it is wrong. Needs nothing built."""
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__.splitlines()[0])
@@ -228,14 +237,8 @@ def read_arguments():
     parser.add_argument("--library", help="use this libstrata.so")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
-    chosen = workloads(build) + (more_workloads(build) if arguments.more or arguments.only else [])
-    if arguments.only:
-        names = arguments.only.split(",")
-        unknown = set(names) - {workload.name for workload in chosen}
-        if unknown:
-            parser.error(f"no workload {sorted(unknown)[0]}; there are {', '.join(w.name for w in chosen)}")
-        chosen = [workload for workload in chosen if workload.name in names]
-    return arguments, chosen
+    known = workloads(build) + (more_workloads(build) if arguments.more or arguments.only else [])
+    return arguments, choose(known, arguments.only, parser)
 
 
 def main():

@@ -46,7 +46,7 @@ int main() {
     if (arena.pages_allocated() > most_pages) most_pages = arena.pages_allocated();
     memory.reset();
   }
-  std::printf("1000 requests, %zu bytes of answers, never more than %zu pages\n", answered,
+  std::printf("1000 requests, %zu bytes of answers, pages in use: %zu at most\n", answered,
               most_pages);
   return answered > 0 && most_pages > 0 && arena.pages_allocated() == 0 ? 0 : 1;
 }
