@@ -3,8 +3,6 @@
 #include <strata/bitmap_pool_view.hpp>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 #include "harness/own_memory.h"
@@ -19,10 +17,7 @@ class BitmapPoolMemory {
   static constexpr const char* kName = "bitmap-pool";
   static constexpr const char* kSentence = "strata::BitmapPool: lock-free blocks of one size";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.smallest_bytes == needs.largest_bytes) return std::nullopt;
-    return "has blocks of one size";
-  }
+  static const char* why_unfit(const Needs& needs) { return needs.why_not_one_size(); }
 
   explicit BitmapPoolMemory(const Needs& needs)
       : BitmapPoolMemory(BitmapPoolShape{

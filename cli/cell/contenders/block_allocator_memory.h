@@ -3,8 +3,6 @@
 #include <strata/block_allocator.hpp>
 
 #include <algorithm>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 #include "harness/own_memory.h"
@@ -18,10 +16,9 @@ class BlockAllocatorMemory {
   static constexpr const char* kSentence =
       "strata::BlockAllocator: blocks of one size, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.smallest_bytes != needs.largest_bytes) return "has blocks of one size";
-    if (needs.threads > 1) return "serves one thread";
-    return std::nullopt;
+  static const char* why_unfit(const Needs& needs) {
+    const char* const why = needs.why_not_one_size();
+    return why != nullptr ? why : needs.why_not_one_thread();
   }
 
   explicit BlockAllocatorMemory(const Needs& needs)

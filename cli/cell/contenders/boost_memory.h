@@ -4,8 +4,6 @@
 #include <boost/pool/pool.hpp>
 #include <cstddef>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 
@@ -17,10 +15,9 @@ class BoostPoolMemory {
   static constexpr const char* kName = "boost-pool";
   static constexpr const char* kSentence = "boost::pool: blocks of one size, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.smallest_bytes != needs.largest_bytes) return "has blocks of one size";
-    if (needs.threads > 1) return "serves one thread";
-    return std::nullopt;
+  static const char* why_unfit(const Needs& needs) {
+    const char* const why = needs.why_not_one_size();
+    return why != nullptr ? why : needs.why_not_one_thread();
   }
 
   explicit BoostPoolMemory(const Needs& needs) : pool_(needs.largest_bytes, needs.live_blocks) {}
@@ -39,11 +36,10 @@ class BoostLockfreeMemory {
   static constexpr const char* kSentence =
       "boost::lockfree's free list: blocks of 64 bytes, lock-free";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.smallest_bytes == sizeof(Block64) && needs.largest_bytes == sizeof(Block64)) {
-      return std::nullopt;
-    }
-    return "has blocks of 64 bytes";
+  static const char* why_unfit(const Needs& needs) {
+    const bool fits =
+        needs.smallest_bytes == sizeof(Block64) && needs.largest_bytes == sizeof(Block64);
+    return fits ? nullptr : "has blocks of 64 bytes";
   }
 
   explicit BoostLockfreeMemory(const Needs& needs) : pool_(needs.live_blocks) {}

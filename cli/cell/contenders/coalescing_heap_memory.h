@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 
@@ -18,10 +16,7 @@ class CoalescingHeapMemory {
   static constexpr const char* kSentence =
       "strata::CoalescingHeap: any size in one region, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.threads > 1) return "serves one thread";
-    return std::nullopt;
-  }
+  static const char* why_unfit(const Needs& needs) { return needs.why_not_one_thread(); }
 
   explicit CoalescingHeapMemory(const Needs& needs) : CoalescingHeapMemory(region_bytes(needs)) {}
   explicit CoalescingHeapMemory(std::size_t region_bytes) : heap_(region_bytes) {}

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "contenders/bitmap_pool_memory.h"
@@ -39,7 +38,7 @@ namespace detail {
 template <typename Memory, typename Load>
 bool run_if_named(const std::string& name, const Needs& needs, Load& load) {
   if (name != Memory::kName) return false;
-  if (std::optional<std::string> why = Memory::why_unfit(needs)) report_unfit(*why);
+  if (const char* const why = Memory::why_unfit(needs)) report_unfit(why);
   Memory memory(needs);
   load(memory);
   return true;

@@ -21,6 +21,14 @@ struct Needs {
                  spare * largest_bytes;
   }
 
+  /// Why a contender with blocks of one size, or for one thread, does not fit; nullptr if it does.
+  const char* why_not_one_size() const noexcept {
+    return smallest_bytes != largest_bytes ? "has blocks of one size" : nullptr;
+  }
+  const char* why_not_one_thread() const noexcept {
+    return threads > 1 ? "serves one thread" : nullptr;
+  }
+
   std::size_t bytes() const noexcept {
     return live_bytes != 0 ? live_bytes : live_blocks * largest_bytes;
   }

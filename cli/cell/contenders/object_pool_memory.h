@@ -3,8 +3,6 @@
 #include <strata/object_pool.hpp>
 
 #include <cstddef>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 
@@ -18,12 +16,11 @@ class ObjectPoolMemory {
   static constexpr const char* kSentence =
       "strata::ObjectPool: typed objects of 64 bytes, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
+  static const char* why_unfit(const Needs& needs) {
     if (needs.smallest_bytes != sizeof(Object) || needs.largest_bytes != sizeof(Object)) {
       return "has objects of 64 bytes";
     }
-    if (needs.threads > 1) return "serves one thread";
-    return std::nullopt;
+    return needs.why_not_one_thread();
   }
 
   explicit ObjectPoolMemory(const Needs& needs) : pool_(needs.live_blocks) {}

@@ -4,8 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 
@@ -20,10 +18,8 @@ class PageArenaMemory {
       "strata::PageArena: pages in order, all taken back at once, for one thread";
   static constexpr std::size_t kHugePages = 64 * 1024;
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (!needs.is_freed_at_once) return "takes everything back at once";
-    if (needs.threads > 1) return "serves one thread";
-    return std::nullopt;
+  static const char* why_unfit(const Needs& needs) {
+    return needs.is_freed_at_once ? needs.why_not_one_thread() : "takes everything back at once";
   }
 
   explicit PageArenaMemory(const Needs& needs) : arena_(region_bytes(needs), kHugePages) {}

@@ -2,8 +2,6 @@
 
 #include <memory_resource>
 #include <new>
-#include <optional>
-#include <string>
 #include <type_traits>
 
 #include "contenders/needs.h"
@@ -22,9 +20,8 @@ class PmrMemory {
       kIsSynchronized ? "std::pmr::synchronized_pool_resource"
                       : "std::pmr::unsynchronized_pool_resource, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (!kIsSynchronized && needs.threads > 1) return "serves one thread";
-    return std::nullopt;
+  static const char* why_unfit(const Needs& needs) {
+    return kIsSynchronized ? nullptr : needs.why_not_one_thread();
   }
 
   explicit PmrMemory(const Needs&) {}

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,11 +20,11 @@ class SizeClassMemory {
   static constexpr const char* kSentence =
       "strata::SizeClassAllocator: a few small sizes, for one thread";
 
-  static std::optional<std::string> why_unfit(const Needs& needs) {
-    if (needs.threads > 1) return "serves one thread";
+  static const char* why_unfit(const Needs& needs) {
+    if (const char* const why = needs.why_not_one_thread()) return why;
     if (needs.largest_bytes > kLargest) return "serves small sizes";
-    if (run_bytes(needs) > SizeClassAllocator::kMaxRunBytes) return "has runs of 2 GiB at most";
-    return std::nullopt;
+    return run_bytes(needs) > SizeClassAllocator::kMaxRunBytes ? "has runs of 2 GiB at most"
+                                                               : nullptr;
   }
 
   explicit SizeClassMemory(const Needs& needs) : classes_(make(needs)) {}

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <string>
 
 #include "contenders/needs.h"
 
@@ -20,7 +18,7 @@ class ThreadHeapsMemory {
       kReclaims ? "strata::ThreadHeaps that return idle memory to the kernel"
                 : "strata::ThreadHeaps: coalescing heaps for many threads";
 
-  static std::optional<std::string> why_unfit(const Needs&) { return std::nullopt; }
+  static const char* why_unfit(const Needs&) { return nullptr; }
 
   explicit ThreadHeapsMemory(const Needs& needs)
       // A request cannot be larger than an arena.
