@@ -16,6 +16,7 @@ constexpr double kNanosecond = 1e-9;
 constexpr double kLeast = 1e-12;  ///< replaces the zero times of a clock that stands still
 /// A percentile is drawn if at least this many operations took longer.
 constexpr double kFewestBeyond = 5;
+constexpr double kVisible = 1.03;  ///< two times with a smaller ratio are one in a plot
 constexpr double kBinsPerDecade = 20;
 constexpr int kHillsHeight = 210;  ///< of all hills together, if the next two limits allow it
 constexpr int kLowestHill = 26;
@@ -40,16 +41,22 @@ std::vector<Drawn> with_latency(const Cell& cell, const std::string& kind) {
 std::vector<std::pair<double, double>> percentile_curve(const Latency& latency) {
   std::vector<std::pair<double, double>> points;
   const auto all = static_cast<double>(latency.count);
+  const double most = std::max(all - kFewestBeyond, 0.0);
   double below = 0;
+  double position = 0;
+  double upper = 0;
   for (const auto& [lower, bucket] : latency.buckets) {
-    double middle = (lower + bucket.upper_ns) / 2 * kNanosecond;
-    if (points.empty()) points.emplace_back(0, middle);
+    const double middle = (lower + bucket.upper_ns) / 2 * kNanosecond;
+    // A step over what no operation took: a coarse clock tells few times apart.
+    if (points.empty() || lower > upper * kVisible) points.emplace_back(position, middle);
+    upper = bucket.upper_ns;
     below += static_cast<double>(bucket.samples);
-    if (all - below < kFewestBeyond) break;
-    double position = percentile_position(below / all);
+    position = percentile_position(std::min(below, most) / all);
     // Buckets are 1% wide, so most add nothing visible.
-    bool is_new = position > points.back().first + 0.01 || middle > points.back().second * 1.03;
-    if (is_new && position >= points.back().first) points.emplace_back(position, middle);
+    if (position > points.back().first + 0.01 || middle > points.back().second * kVisible) {
+      points.emplace_back(position, middle);
+    }
+    if (below >= most) break;
   }
   return points;
 }

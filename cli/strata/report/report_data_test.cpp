@@ -230,6 +230,24 @@ TEST(Plots, ACurveOfPercentilesRisesAndStaysWithinTheMeasured) {
   EXPECT_LE(points.back().second, all_ns[995] * 1.01e-9);
 }
 
+TEST(Plots, ACurveOfPercentilesStepsOverWhatNoOperationTook) {
+  Json json = row("strata", 20);
+  Json& coarse = json["latencies"]["alloc"] = latency({30});
+  coarse["count"] = 1000;
+  coarse["buckets"] = {{20, 20.2, 400}, {30, 30.3, 598}, {10'000, 10'100, 2}};
+  Arrangement all = arrange(read(results({json})));
+  const auto points = percentile_plot(all, all.cells[0], "alloc").marks.at(0).points;
+  const std::pair<double, double> wanted[] = {{0, 20e-9},
+                                              {percentile_position(0.4), 20e-9},
+                                              {percentile_position(0.4), 30e-9},
+                                              {percentile_position(0.995), 30e-9}};
+  ASSERT_EQ(points.size(), std::size(wanted));
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_NEAR(points[i].first, wanted[i].first, 1e-9);
+    EXPECT_NEAR(points[i].second, wanted[i].second, 0.01 * wanted[i].second);
+  }
+}
+
 TEST(Plots, ATitleNamesAPercentileThatIsDrawn) {
   std::vector<double> all_ns;
   for (int i = 1; i <= 60; ++i) all_ns.push_back(10.0 * i);
