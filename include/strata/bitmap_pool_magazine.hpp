@@ -113,8 +113,6 @@ class BitmapPoolMagazine {
 template <class Pool>
 class BitmapPoolMagazines {
  public:
-  static constexpr std::size_t kMaxDepth = BitmapPoolMagazine<Pool>::kMaxDepth;
-
   /// Registers at construction, unregisters at destruction. A thread beyond max_threads gets one of
   /// depth 0.
   class Magazine;
@@ -123,17 +121,12 @@ class BitmapPoolMagazines {
   BitmapPoolMagazines(Pool& pool, std::size_t max_threads) noexcept
       : pool_(pool),
         max_threads_(max_threads == 0 ? 1 : max_threads),
-        depth_(bounded_depth(pool.capacity(), max_threads_)) {}
+        depth_(BitmapPoolMagazine<Pool>::bounded_depth(pool.capacity(), max_threads_)) {}
   BitmapPoolMagazines(const BitmapPoolMagazines&) = delete;
   BitmapPoolMagazines& operator=(const BitmapPoolMagazines&) = delete;
 
   /// Blocks that one magazine may hold; 0 for a pool too small to spare any.
   std::size_t depth() const noexcept { return depth_; }
-
-  static constexpr std::size_t bounded_depth(std::size_t capacity,
-                                             std::size_t max_threads) noexcept {
-    return BitmapPoolMagazine<Pool>::bounded_depth(capacity, max_threads);
-  }
 
  private:
   Pool& pool_;

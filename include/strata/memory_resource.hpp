@@ -73,8 +73,7 @@ class MemoryResource final : public std::pmr::memory_resource {
 };
 
 /// Over a PageArena: serves any size in order and frees nothing before reset(). A request may span
-/// pages that are adjacent. If the arena has no room, the request goes to `upstream`, which refuses
-/// by default, or if nullptr.
+/// pages that are adjacent. If the arena has no room, the request goes to `upstream`, if any.
 ///
 /// Arena and upstream must outlive the resource, and the resource its containers. Do not reset the
 /// arena itself: the resource would go on using pages that then belong to others.
@@ -82,8 +81,7 @@ class MemoryResource final : public std::pmr::memory_resource {
 template <>
 class MemoryResource<PageArena> final : public std::pmr::memory_resource {
  public:
-  explicit MemoryResource(PageArena& arena, std::pmr::memory_resource* upstream =
-                                                std::pmr::null_memory_resource()) noexcept
+  explicit MemoryResource(PageArena& arena, std::pmr::memory_resource* upstream = nullptr) noexcept
       : arena_(arena),
         upstream_(upstream != nullptr ? upstream : std::pmr::null_memory_resource()) {}
   MemoryResource(const MemoryResource&) = delete;

@@ -15,16 +15,17 @@ namespace strata {
 namespace {
 
 using Blocks = BitmapPool<64, 64>;
+using Magazine = BitmapPoolMagazine<Blocks>;
 using Magazines = BitmapPoolMagazines<Blocks>;
-static_assert(Magazines::bounded_depth(64, 8) == 2 && Magazines::bounded_depth(4096, 8) == 8);
-static_assert(Magazines::bounded_depth(64, 17) == 0, "nothing can be spared");
+static_assert(Magazine::bounded_depth(64, 8) == 2 && Magazine::bounded_depth(4096, 8) == 8);
+static_assert(Magazine::bounded_depth(64, 17) == 0, "nothing can be spared");
 
 TEST(BitmapPoolMagazines, AllMagazinesTogetherKeepAQuarterOfThePoolAtMost) {
   for (std::size_t capacity = 1; capacity < 300; ++capacity) {
     for (std::size_t threads = 1; threads < 40; ++threads) {
-      const std::size_t depth = Magazines::bounded_depth(capacity, threads);
+      const std::size_t depth = Magazine::bounded_depth(capacity, threads);
       ASSERT_LE(depth * threads, capacity / 4);
-      ASSERT_LE(depth, Magazines::kMaxDepth);
+      ASSERT_LE(depth, Magazine::kMaxDepth);
     }
   }
   // Not only in theory: fills each magazine as far as possible, then takes what the pool has left.
