@@ -34,7 +34,8 @@ enum class LockRank : std::uint8_t {
   kThreadRegistry,  ///< the list of thread caches, parked ones included
   kThreadBins,      ///< one per thread cache: its bins do not move while they are counted
   kCentral,         ///< shards, their lists and transfer caches; a second of
-                    ///< these is only tried, except by fork and by who empties transfer caches
+                    ///< these is only tried, except by fork, by who empties transfer caches, and
+                    ///< a list's after the one of its holes
   kHuge,            ///< the table of huge blocks and the cache of huge mappings
   kPageHeap,        ///< regions and page runs, one lock per shard: a second as above, or to check
   kRegionSource,    ///< making regions of a page heap

@@ -124,6 +124,12 @@ class Central {
     return owner_of(object).list(size_class)->has(object);
   }
 
+  /// The lock of the list that has the object's span, for tests.
+  /// \pre  the object is of the class
+  Lock& list_lock_of(unsigned size_class, const void* object) const noexcept {
+    return owner_of(object).list(size_class)->lock();
+  }
+
   /// Takes back objects of the class, into transfer caches first. Reorders `objects`.
   void release(Place& place, unsigned size_class, void** objects, std::size_t count) noexcept;
 

@@ -109,7 +109,7 @@ void CentralList::forget_spans() noexcept {
   for (std::uint32_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = returned_ = 0;
+  least_kept_ = span_count_ = returned_ = away_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
   anew_at_ = kWidths;
@@ -122,10 +122,10 @@ void CentralList::forget_spans() noexcept {
 
 std::size_t CentralList::decommit_holes(Spans which) noexcept {
   std::size_t returned = 0;
+  LockGuard turns(holes_lock_);
   LockGuard guard(lock_);
   HoleBatch holes(spans_);
   unsigned looks = 0;
-  unsigned due = 0;
   for (unsigned width = 1; width < kWidths; ++width) {
     // Each span goes to the back once it has been looked at, so that the round is over when as many
     // were looked at as the list had. What others move meanwhile is seen in the next round.
@@ -134,19 +134,14 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       by_free_[width].remove(span);
       by_free_[width].push_back(span);
       ++looks;
-      if (is_due(span, which)) {
-        ++due;
-        add_holes_of(span, holes);
-      }
-      if (due == kSpansPerHold || looks == kLooksPerHold) {
-        looks = due = 0;
-        returned += holes.give_back();
-        guard.unlock();
-        guard.lock();
+      if (is_due(span, which)) add_holes_of(span, holes);
+      if (holes.is_full() || looks == kLooksPerHold) {
+        looks = 0;
+        returned += give_back(holes, Comes::kLast);
       }
     }
   }
-  return returned + holes.give_back();
+  return returned + give_back(holes, Comes::kLast);
 }
 
 std::size_t CentralList::add_holes_of(Span& span, HoleBatch& holes) noexcept {
@@ -155,8 +150,29 @@ std::size_t CentralList::add_holes_of(Span& span, HoleBatch& holes) noexcept {
   return holes.add(span);
 }
 
+/// Decommits holes with the lock released. Meanwhile their spans are in no list, so no object of
+/// theirs is claimed, and one that is released does not list them.
+std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
+  holes.for_each_span([this](Span& span) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    unlist(span, span.free_count);
+    span.relist_at = kNever;
+    ++away_;
+  });
+  lock_.unlock();
+  if (!holes.is_empty()) holes.decommit();
+  lock_.lock();
+  return holes.settle([&](Span& span) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    --away_;
+    if (put_back(span, span.free_count) && comes == Comes::kLast) {
+      by_free_[span.place].remove(span);
+      by_free_[span.place].push_back(span);
+    }
+  });
+}
+
 std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {
-  LockGuard guard(lock_);
+  if (!holes_lock_.try_lock()) return 0;
+  lock_.lock();
   HoleBatch holes(spans_, HoleBatch::Why::kGrowth);
   std::size_t found = 0;
   const unsigned widest =
@@ -164,7 +180,8 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   unsigned looks = kSpansPerHold;
   for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
-    for (std::size_t left = listed_[width]; left != 0 && looks != 0 && found < bytes; --left) {
+    for (std::size_t left = listed_[width];
+         left != 0 && looks != 0 && found < bytes && !holes.is_full(); --left) {
       Span& span = *by_free_[width].back();
       by_free_[width].remove(span);
       by_free_[width].push_front(span);
@@ -172,7 +189,10 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
       if (span.pending_bytes() >= span.bytes() / 4) found += add_holes_of(span, holes);
     }
   }
-  return holes.give_back();
+  const std::size_t returned = give_back(holes, Comes::kFirst);
+  lock_.unlock();
+  holes_lock_.unlock();
+  return returned;
 }
 
 /// Whether the span's holes may have grown, and none of its objects is in demand. Holes that the
@@ -268,8 +288,8 @@ void CentralList::check_invariants() noexcept {
     ++kept;
   }
   STRATA_INVARIANT(kept == kept_spans() && least_kept_ <= kept, "kept spans are miscounted");
-  STRATA_INVARIANT(free == free_objects(), "free objects are miscounted");
-  STRATA_INVARIANT(listed + kept == span_count_, "a span is listed twice, or not at all");
+  STRATA_INVARIANT(away_ != 0 || free == free_objects(), "free objects are miscounted");
+  STRATA_INVARIANT(listed + kept + away_ == span_count_, "a span is listed twice, or not at all");
 }
 
 }  // namespace strata

@@ -27,6 +27,9 @@ namespace strata {
 /// batch, frees it and starts again finds its spans in place. The objects themselves are never read
 /// or written.
 ///
+/// While holes of spans go back to the kernel the lock is free, and these spans are in no list.
+/// Their objects may come back, but they serve nobody until the call has ended.
+///
 /// Every object that comes back is verified. An address where no object starts, an object that is
 /// already in its span (a double free) and an object of another class (a wrong sized delete) are
 /// fatal.
@@ -58,7 +61,8 @@ class CentralList {
   CentralList& operator=(const CentralList&) = delete;
 
   /// Claims up to `count` objects and writes them to end[-1], end[-2], …, so that a stack that ends
-  /// there pops the lowest addresses first. Fresh objects are marked (FreeObject).
+  /// there pops the lowest addresses first. Fresh objects are marked (FreeObject). Where the only
+  /// free objects are in spans whose holes go back at the moment, waits for these.
   /// \returns  How many; fewer than asked if no span has a free object left or the limit forbids
   ///           touching it.
   /// \cost     One word of a bitmap per up to 64 objects.
@@ -163,16 +167,22 @@ class CentralList {
   ///   kQuiet  only spans whose free objects have not changed since the last call
   ///   kAll    every span
   /// \returns  bytes decommitted
-  /// \cost     a system call for the holes of some spans, under the lock
+  /// \cost     a system call for the holes of some spans. Meanwhile the lock is free, and those
+  ///           spans serve nobody.
   enum class Spans { kQuiet, kAll };
   std::size_t decommit_holes(Spans which) noexcept;
   /// Does so for some of the emptiest spans, until `bytes` or more are decommitted: spans of which
-  /// a fourth became free since their holes were last decommitted.
+  /// a fourth became free since their holes were last decommitted. None, if another thread
+  /// decommits holes of the list.
   std::size_t decommit_holes_of_emptiest(std::size_t bytes) noexcept;
 
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
-  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for fork
+  Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for tests
+  void hold_locks_for_fork() noexcept {
+    LocksInFork::hold(holes_lock_);
+    LocksInFork::hold(lock_);
+  }
 
  private:
   // Spans in use are listed by the bit width of free_count: width 0 is full, 1 is one object from
@@ -215,8 +225,12 @@ class CentralList {
   }
   void** put_neighbours(Span& span, void** objects, void** end) const noexcept;
   void relist(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
+  bool put_back(Span& span, std::uint32_t free_before) noexcept STRATA_REQUIRES(lock_);
   bool is_due(Span& span, Spans which) noexcept STRATA_REQUIRES(lock_);
   std::size_t add_holes_of(Span& span, HoleBatch& holes) noexcept STRATA_REQUIRES(lock_);
+  /// Whether spans come back to the front of their list or to its back.
+  enum class Comes : bool { kFirst, kLast };
+  std::size_t give_back(HoleBatch& holes, Comes comes) noexcept STRATA_REQUIRES(holes_lock_, lock_);
   std::size_t free_in_use() const noexcept;
   std::size_t objects_in_use() const noexcept STRATA_REQUIRES(lock_);
   bool has_free(std::size_t share) const noexcept STRATA_REQUIRES(lock_);
@@ -268,12 +282,14 @@ class CentralList {
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: other threads wait for the lock during system calls for at most so many spans, or while
-  // so many spans are examined; some 50 µs either way.
+  // Chosen: other threads wait for the lock while the holes of so many spans are sought, or while
+  // so many spans are examined.
   static constexpr unsigned kSpansPerHold = 16;
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span after a claim: differs from every count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};
+  /// relist_at of a span in no list: more than it has objects.
+  static constexpr std::uint32_t kNever = ~std::uint32_t{0};
   // Chosen: a class that wastes less, or a smaller part of the heap, is not worth compacting.
   static constexpr std::size_t kWasteBytes = std::size_t{1} << 20;
   static constexpr std::size_t kWasteShare = 256;
@@ -303,6 +319,10 @@ class CentralList {
   // Written under lock_, read anywhere as hints (relaxed), like the atomics below.
   std::atomic<bool> is_compacting_{false};
   std::atomic<std::uint32_t> kept_count_{0};
+
+  // Held while holes are decommitted: one thread at a time, and fork() waits for it. Taken before
+  // lock_.
+  Lock holes_lock_{LockRank::kCentral};
 
   // Everything below is written under lock_, by each batch.
   alignas(detail::kCacheLineBytes) Lock lock_{LockRank::kCentral};
@@ -335,6 +355,8 @@ class CentralList {
   std::size_t began_claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint32_t patience_ STRATA_GUARDED_BY(lock_) = 1;  // grows while compacting gains nothing
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
+  // Spans in no list while their holes are decommitted.
+  std::size_t away_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // the part of pending_ that the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> free_{0};

@@ -156,6 +156,12 @@ static_assert(kNeighboursInLines * SizeClassMap::kGrain % detail::kCacheLineByte
 }  // namespace
 
 std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
+  {
+    LockGuard guard(lock_);
+    const std::size_t claimed = claim_locked(end, count);
+    if (claimed != 0 || away_ == 0) return claimed;
+  }
+  LockGuard turn(holes_lock_);
   LockGuard guard(lock_);
   return claim_locked(end, count);
 }

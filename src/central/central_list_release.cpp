@@ -200,16 +200,24 @@ void CentralList::die_of_wrong_class(const SpanSource& spans, const void* object
 /// Moves a span that had `free_before` free objects to the list for those it has now.
 [[gnu::noinline]] void CentralList::relist(Span& span, std::uint32_t free_before) noexcept {
   unlist(span, free_before);
+  put_back(span, free_before);
+}
+
+/// Lists an unlisted span that had `free_before` free objects, or destroys it.
+/// \returns  whether it is listed as a span in use
+bool CentralList::put_back(Span& span, std::uint32_t free_before) noexcept {
+  const bool is_empty = span.free_count == span.object_count;
   const bool is_idle = span.seen_free == span.free_count;
-  if (span.free_count == span.object_count && (span.hole_bytes != 0 || is_idle)) {
+  if (is_empty && (span.hole_bytes != 0 || is_idle)) {
     // Nobody needed any of it, or a part is decommitted: the page heap has more use for the rest.
     remove(span);
     spans_.destroy(span, is_idle ? Was::kIdle : Was::kInUse);
-  } else {
-    if (span.turn != turn_) [[unlikely]]
-      follow_turn(span, free_before);
-    list(span);
+    return false;
   }
+  if (span.turn != turn_) [[unlikely]]
+    follow_turn(span, free_before);
+  list(span);
+  return !is_empty;
 }
 
 }  // namespace strata

@@ -182,7 +182,7 @@ class CentralShard {
   void hold_locks_for_fork() noexcept {
     LocksInFork::hold(making_);
     for_each_class([&](unsigned, Class& each) {
-      LocksInFork::hold(each.list.lock());
+      each.list.hold_locks_for_fork();
       for_each_lane(each, [&](Lane& lane) { LocksInFork::hold(lane.transfer.lock()); });
     });
   }

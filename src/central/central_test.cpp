@@ -16,7 +16,6 @@
 #include "base/fork_in_test.h"
 #include "base/run_together_test.h"
 #include "base/seeded_test.h"
-#include "central/fake_busy_pages.h"
 #include "os/fake_page_source.h"
 #include "span/fake_address_space.h"
 
@@ -1014,7 +1013,7 @@ TEST_F(ShardedCentralTest, ThreadsThatMoveFreeEachOthersObjectsAndLoseNone) {
 
 /// Two threads in shards of their own, and two objects of the second thread.
 struct BusyCentralTest : ::testing::Test {
-  BusyPages pages;
+  os::FakePageSource pages;
   FakeAddressSpace space{pages};
   Central central{space.spans, space.metadata};
   Central::Place places[2] = {Central::Place(central), Central::Place(central)};
@@ -1031,12 +1030,11 @@ struct BusyCentralTest : ::testing::Test {
     for (Central::Place& place : places) central.leave(place);
     central.check_invariants();
   }
-  /// Runs `action()` in another thread while a list with holes is locked.
+  /// Runs `action()` in another thread while the list that has the object is locked.
   template <typename Action>
-  void while_busy(Action action) {
-    pages.on_decommit = [&] { std::thread(action).join(); };
-    central.release_all();
-    ASSERT_FALSE(pages.on_decommit) << "there was no hole";
+  void while_busy(unsigned size_class, const void* object, Action action) {
+    LockGuard guard(central.list_lock_of(size_class, object));
+    std::thread(action).join();
   }
 };
 
@@ -1047,8 +1045,7 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data(), 40);
 
   void* passed = nullptr;
-  ASSERT_NO_FATAL_FAILURE(
-      while_busy([&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); }));
+  while_busy(c, objects[40], [&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); });
   ASSERT_NE(passed, nullptr);
   EXPECT_EQ(space.map.span_of(passed)->shard, 1u);
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
@@ -1076,7 +1073,8 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOn
     central.release_to_spans(size_class, objects.data(), 6);
 
     void* got = nullptr;
-    while_busy([&] { EXPECT_EQ(central.claim(places[1], size_class, &got + 1, 1), 1u); });
+    while_busy(size_class, objects[6],
+               [&] { EXPECT_EQ(central.claim(places[1], size_class, &got + 1, 1), 1u); });
     central.release_to_spans(size_class, &got, 1);
     central.release_to_spans(size_class, &of_third, 1);
     central.release_to_spans(size_class, objects.data() + 6, 2);
@@ -1102,8 +1100,7 @@ TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
   ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
   central.release_to_spans(c, objects.data(), 40);
 
-  ASSERT_NO_FATAL_FAILURE(
-      while_busy([&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); }));
+  while_busy(c, objects[40], [&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); });
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_TRUE(central.try_release_to_span(c, objects[40]));
   EXPECT_TRUE(central.has(c, objects[40]));
@@ -1119,8 +1116,7 @@ TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
   central.release_to_spans(c, objects.data(), 40);
 
   // More objects than the transfer cache of the first shard, which is not locked, has room for.
-  ASSERT_NO_FATAL_FAILURE(
-      while_busy([&] { release_as_new_thread(central, c, objects.data() + 40, 88); }));
+  while_busy(c, objects[40], [&] { release_as_new_thread(central, c, objects.data() + 40, 88); });
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
   EXPECT_EQ(central.statistics(c).in_transfer, 88u);
 

@@ -8,7 +8,7 @@
 
 namespace strata {
 
-/// Calls `on_decommit` while a list that decommits a hole holds its lock.
+/// Calls `on_decommit` while memory goes back, once.
 struct BusyPages : os::FakePageSource {
   std::function<void()> on_decommit;
   bool decommit(void* address, std::size_t bytes) noexcept override {

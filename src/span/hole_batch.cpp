@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace strata {
 namespace {
@@ -77,37 +76,35 @@ bool is_of(const Span& span, const os::PageRange& range) noexcept {
 
 }  // namespace
 
+bool HoleBatch::is_full() const noexcept {
+  return span_count_ == kMostSpans || range_count_ + kMostOfSpan > kMostRanges;
+}
+
 std::size_t HoleBatch::add(Span& span) noexcept {
+  STRATA_DCHECK(!is_full());
   if (source_.keeps_records_) return 0;
   span.has_left_holes = false;
-  if (range_count_ + kMostOfSpan > kMostRanges) flush();
   const Holes holes = find_holes(span, ranges_ + range_count_);
-  if (holes.count == 0 || !source_.prepare_holes(span, holes.bytes)) return 0;
+  if (holes.count == 0 || !source_.is_worth_holes(span, holes.bytes)) return 0;
   range_count_ += holes.count;
   spans_[span_count_++] = &span;
   return holes.bytes > span.hole_bytes ? holes.bytes - span.hole_bytes : 0;
 }
 
-std::size_t HoleBatch::give_back() noexcept {
-  flush();
-  return std::exchange(returned_, 0);
+void HoleBatch::decommit() noexcept {
+  for_each_span([this](const Span& span) { source_.prepare_holes(span); });
+  source_.pages_.decommit_each(ranges_, range_count_);
 }
 
-void HoleBatch::flush() noexcept {
-  source_.pages_.decommit_each(ranges_, range_count_);
-  const os::PageRange* range = ranges_;
-  for (std::size_t i = 0; i < span_count_; ++i) {
-    Span& span = *spans_[i];
-    std::size_t bytes = 0;
-    for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) {
-      bytes += range->bytes;
-      span.has_left_holes |= range->bytes == 0;
-    }
-    const std::size_t opened = source_.open_holes(span, bytes);
-    if (why_ == Why::kGrowth) span.hole_bytes_for_growth += static_cast<std::uint32_t>(opened);
-    returned_ += opened;
+std::size_t HoleBatch::settle_span(Span& span, const os::PageRange*& range) noexcept {
+  std::size_t bytes = 0;
+  for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) {
+    bytes += range->bytes;
+    span.has_left_holes |= range->bytes == 0;
   }
-  range_count_ = span_count_ = 0;
+  const std::size_t opened = source_.open_holes(span, bytes);
+  if (why_ == Why::kGrowth) span.hole_bytes_for_growth += static_cast<std::uint32_t>(opened);
+  return opened;
 }
 
 }  // namespace strata

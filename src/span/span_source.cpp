@@ -173,12 +173,9 @@ SpanSource::Part SpanSource::take_states(Span& span) noexcept {
   return {&ObjectStates::at(place, span.start), bytes_of_states(span)};
 }
 
-/// Prepares to decommit holes of so many bytes.
-/// \returns  false if that is not worth the huge page they lie in
-bool SpanSource::prepare_holes(const Span& span, std::size_t bytes) noexcept {
-  if (map_.region_of(span.start)->is_huge && bytes < kLeastHolesInHugePage) return false;
-  page_heap_.split_region_of(span);
-  return true;
+/// Whether holes of so many bytes are worth the huge page they lie in.
+bool SpanSource::is_worth_holes(const Span& span, std::size_t bytes) const noexcept {
+  return bytes >= kLeastHolesInHugePage || !map_.region_of(span.start)->is_huge;
 }
 
 /// Records that so many bytes of the span are decommitted, including earlier holes.

@@ -169,7 +169,9 @@ class SpanSource {
   bool begin(Span& span, unsigned size_class) noexcept;
   std::uint32_t choose_first(const Span& span) noexcept;
   friend class HoleBatch;
-  bool prepare_holes(const Span& span, std::size_t bytes) noexcept;
+  bool is_worth_holes(const Span& span, std::size_t bytes) const noexcept;
+  /// Called before holes of the span are decommitted.
+  void prepare_holes(const Span& span) noexcept { page_heap_.split_region_of(span); }
   std::size_t open_holes(Span& span, std::size_t bytes) noexcept;
   bool close_holes(Span& span, Was was) noexcept;
   [[gnu::cold]] bool take_back_holes(Span& span) noexcept;

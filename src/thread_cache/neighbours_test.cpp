@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "central/fake_busy_pages.h"
 #include "thread_cache/fake_thread.h"
 #include "thread_cache/thread_cache.h"
 
@@ -137,7 +136,7 @@ TEST_F(NeighboursTest, ABinGrowsAgainOnceItsClassHasMoved) {
 /// Two threads. The second has moved to a shard of its own, with a class that settles.
 struct SettlingTest : ::testing::Test {
   static constexpr std::size_t kBeforeMoving = 1024;
-  BusyPages pages;
+  os::FakePageSource pages;
   FakeAddressSpace space{pages};
   Central central{space.spans, space.metadata};
   CacheBudget budget{space.heap, std::size_t{32} << 20};
@@ -176,19 +175,12 @@ struct SettlingTest : ::testing::Test {
   }
   /// The second thread frees so many of its earlier objects while their list is locked.
   std::vector<void*> free_while_busy(std::size_t count) {
-    // Makes a hole, which the list decommits under its lock.
-    constexpr std::size_t kInHole = 2 * 4096 / 64;
-    central.release_to_spans(c, before.data(), kInHole);
-    before.erase(before.begin(), before.begin() + kInHole);
     std::vector<void*> freed;
     while (freed.size() < count) freed.push_back(take());
-    pages.on_decommit = [&] {
-      std::thread([&] {
-        for (void* const object : freed) deallocate_into(second, c, object);
-      }).join();
-    };
-    central.release_all();
-    EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+    LockGuard guard(central.list_lock_of(c, freed[0]));
+    std::thread([&] {
+      for (void* const object : freed) deallocate_into(second, c, object);
+    }).join();
     return freed;
   }
   void take_over_all() {
@@ -204,7 +196,6 @@ struct SettlingTest : ::testing::Test {
 };
 
 TEST_F(SettlingTest, WhatFindsItsListBusyWaitsAndGoesHomeAsWell) {
-  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
   const std::vector<void*> freed = free_while_busy(2);
   EXPECT_EQ(central.statistics(c).in_transfer, 0u) << "they would come to this thread again";
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
@@ -217,7 +208,6 @@ TEST_F(SettlingTest, WhatFindsItsListBusyWaitsAndGoesHomeAsWell) {
 }
 
 TEST_F(SettlingTest, WhatWaitsGoesHomeWhenTheClassHasSettled) {
-  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
   const std::vector<void*> freed = free_while_busy(3);
   for (int more = 0; more < 64; ++more) deallocate_into(second, c, take());
   EXPECT_FALSE(are_free(freed));
@@ -226,7 +216,6 @@ TEST_F(SettlingTest, WhatWaitsGoesHomeWhenTheClassHasSettled) {
 }
 
 TEST_F(SettlingTest, OthersMayTakeWhatWaits) {
-  if (os::page_bytes() > 4096) GTEST_SKIP() << "the hole is smaller than an OS page";
   // As many as fit.
   std::vector<void*> freed = free_while_busy(127);
   take_over_all();

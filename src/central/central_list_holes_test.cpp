@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "central/central_list.h"
+#include "central/fake_busy_pages.h"
+#include "span/fake_address_space.h"
+
+namespace strata {
+namespace {
+
+/// What other threads do while holes of a list go back to the kernel.
+struct HolesOnTheirWay : ::testing::Test {
+  static constexpr std::size_t kInSpan = kPageBytes / 1024;
+
+  BusyPages pages;
+  FakeAddressSpace space{pages};
+  IdleTally tally;
+  CentralList list{SizeClassMap::class_of(1024), space.spans, tally};
+
+  void SetUp() override {
+    if (os::page_bytes() > 4096) GTEST_SKIP() << "the holes are smaller than an OS page";
+  }
+  void TearDown() override {
+    list.check_invariants();
+    space.heap.check_invariants();
+  }
+  std::vector<void*> claim_a_span() {
+    std::vector<void*> objects(kInSpan);
+    Span* const span = space.spans.create(list.size_class());
+    EXPECT_EQ(list.add_and_claim(*span, objects.data() + kInSpan, kInSpan), kInSpan);
+    for (void*& object : objects) object = FreeObject(object).address();
+    return objects;
+  }
+  /// Decommits the holes that the first half of these objects leaves, and has another thread act
+  /// meanwhile.
+  template <typename Action>
+  std::size_t decommit_half(std::vector<void*>& objects, Action action) {
+    EXPECT_EQ(list.release(objects.data(), kInSpan / 2), 0u);
+    pages.on_decommit = [&] { std::thread(action).join(); };
+    const std::size_t returned = list.decommit_holes(CentralList::Spans::kAll);
+    EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+    return returned;
+  }
+};
+
+TEST_F(HolesOnTheirWay, OtherSpansServeAndObjectsComeBack) {
+  std::vector<void*> objects = claim_a_span();
+  std::vector<void*> others = claim_a_span();
+  ASSERT_EQ(list.release(others.data(), 1), 0u);
+  void* claimed[2] = {};
+  const std::size_t returned = decommit_half(objects, [&] {
+    EXPECT_EQ(list.try_claim(claimed + 2, 2).count, 1u) << "the rest is on its way";
+    EXPECT_EQ(list.release(&objects[kInSpan / 2], 3), 0u);
+    EXPECT_EQ(list.decommit_holes_of_emptiest(kPageBytes), 0u);
+    list.check_invariants();
+  });
+  EXPECT_EQ(claimed[1], others[0]);
+  EXPECT_EQ(returned, kPageBytes / 2);
+  EXPECT_EQ(list.statistics().waits, 0u);
+  EXPECT_EQ(list.free_objects(), kInSpan / 2 + 3);
+  list.check_invariants();
+  std::vector<void*> again(kInSpan);
+  EXPECT_EQ(list.claim(again.data() + kInSpan, kInSpan), kInSpan / 2 + 3) << "it serves again";
+}
+
+TEST_F(HolesOnTheirWay, ASpanThatBecomesEmptyIsDestroyedAfterwards) {
+  std::vector<void*> objects = claim_a_span();
+  decommit_half(objects, [&] {
+    EXPECT_EQ(list.release(&objects[kInSpan / 2], kInSpan / 2), 0u);
+    EXPECT_EQ(list.statistics().spans, 1u);
+  });
+  EXPECT_EQ(list.statistics().spans, 0u);
+  EXPECT_EQ(list.free_objects(), 0u);
+  EXPECT_EQ(space.spans.hole_bytes(), 0u);
+  EXPECT_EQ(space.heap.used_pages(), 0u);
+}
+
+TEST_F(HolesOnTheirWay, WhoHasNoOtherMemoryWaits) {
+  std::vector<void*> objects = claim_a_span();
+  std::future<std::size_t> claimed;
+  void* object = nullptr;
+  std::size_t tried = 1;
+  decommit_half(objects, [&] {
+    tried = list.try_claim(&object + 1, 1).count;
+    claimed = std::async(std::launch::async, [&] { return list.claim(&object + 1, 1); });
+  });
+  EXPECT_EQ(tried, 0u);
+  EXPECT_EQ(claimed.get(), 1u);
+  EXPECT_NE(object, nullptr);
+}
+
+using HolesOnTheirWayDeathTest = HolesOnTheirWay;
+
+TEST_F(HolesOnTheirWayDeathTest, ADoubleFreeIsFound) {
+  std::vector<void*> objects = claim_a_span();
+  decommit_half(objects, [&] { EXPECT_DEATH(list.release(objects.data(), 1), "double free"); });
+}
+
+}  // namespace
+}  // namespace strata
