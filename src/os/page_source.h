@@ -115,6 +115,10 @@ class PageSource {
     return kernel::unmap(address, bytes);
   }
 
+  /// Unmaps ranges that were given back and wait for their next use, until so many bytes are gone.
+  /// \returns  how many bytes; 0 for a source that keeps none
+  virtual std::size_t unmap_waiting(std::size_t) noexcept { return 0; }
+
   /// Returns the memory to the kernel and keeps the addresses: the pages read as zero when they are
   /// touched again.
   /// \returns  False if the kernel refused; the contents are then undefined.

@@ -184,7 +184,7 @@ std::size_t PageHeap::unmap(std::size_t max_bytes) noexcept {
   for_each_shard([&](PageShard& shard) {
     if (unmapped < max_bytes) unmapped += shard.unmap(max_bytes - unmapped);
   });
-  return unmapped;
+  return std::max(unmapped, source_.pages().unmap_waiting(max_bytes));
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {

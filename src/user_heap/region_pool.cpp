@@ -27,11 +27,43 @@ void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
   if (bytes != kRegionBytes || alignment != kRegionBytes) return nullptr;
   LockGuard guard(lock_);
   if (waiting_count_ != 0) return waiting_[--waiting_count_];
+  if (fresh_.is_empty() && unmapped_count_ != 0) {
+    auto answer = os::MapAt::kInUse;
+    void* const region = map_again(answer);
+    if (answer != os::MapAt::kInUse) return region;
+  }
   if (fresh_.is_empty() && !map_chunk()) return nullptr;
   const std::size_t given = regions_ - fresh_.bytes() / kRegionBytes;
   char* const region = fresh_.choose(seed_ != 0 ? random_word(seed_, given) : 0);
   fresh_.remove(region);
   return region;
+}
+
+/// Maps the region that was unmapped last at its old place.
+/// \returns  nullptr if the kernel does not give it
+void* RegionPool::map_again(os::MapAt& answer) noexcept {
+  void* const region = waiting_[room_ - unmapped_count_];
+  answer = pages_.map_at(region, kRegionBytes);
+  if (answer != os::MapAt::kMapped) return nullptr;
+  --unmapped_count_;
+  pages_.advise_small(region, kRegionBytes);
+  return region;
+}
+
+std::size_t RegionPool::unmap_waiting(std::size_t max_bytes) noexcept {
+  LockGuard guard(lock_);
+  if (waiting_count_ == 0)
+    fresh_.give_up([this](char* region) { waiting_[waiting_count_++] = region; });
+  std::size_t unmapped = 0;
+  while (unmapped < max_bytes && waiting_count_ != 0) {
+    void* const region = waiting_[waiting_count_ - 1];
+    if (!pages_.unmap(region, kRegionBytes)) break;
+    --waiting_count_;
+    waiting_[room_ - ++unmapped_count_] = region;
+    unmapped += kRegionBytes;
+  }
+  if (unmapped != 0) chunks_.forget_refusal();
+  return unmapped;
 }
 
 bool RegionPool::unmap(void* region, std::size_t bytes) noexcept {
@@ -79,7 +111,10 @@ bool RegionPool::make_room(std::size_t regions) noexcept {
   const std::size_t room = std::max(2 * room_, std::max(regions, std::size_t{64}));
   auto* const more = static_cast<void**>(metadata_.allocate(room * sizeof(void*)));
   if (more == nullptr) return false;
-  if (waiting_ != nullptr) metadata_.deallocate(waiting_, room_ * sizeof(void*));
+  if (waiting_ != nullptr) {
+    std::copy(waiting_ + room_ - unmapped_count_, waiting_ + room_, more + room - unmapped_count_);
+    metadata_.deallocate(waiting_, room_ * sizeof(void*));
+  }
   waiting_ = more;
   room_ = room;
   return true;
@@ -87,7 +122,7 @@ bool RegionPool::make_room(std::size_t regions) noexcept {
 
 RegionPool::Statistics RegionPool::statistics() noexcept {
   LockGuard guard(lock_);
-  return {regions_, waiting_count_ + fresh_.bytes() / kRegionBytes};
+  return {regions_ - unmapped_count_, waiting_count_ + fresh_.bytes() / kRegionBytes};
 }
 
 }  // namespace strata

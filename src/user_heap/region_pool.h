@@ -16,10 +16,11 @@ namespace strata {
 
 /// The page source for the regions of all user heaps, at addresses that one page map covers.
 /// HeapTable owns it. A freed region's memory goes to the kernel; its addresses wait for the next
-/// heap. So neither the start nor the end of a heap costs a mapping.
+/// heap. So neither the start nor the end of a heap costs a mapping. Where the kernel refuses
+/// something else to a heap, waiting regions are unmapped, and mapped again when they are needed.
 ///
 /// As a page source it maps and unmaps only whole regions, one by one.
-/// \threads  Any number at once; one lock, not held while the kernel takes memory back.
+/// \threads  Any number at once; one lock, not held while a freed region's memory goes back.
 class RegionPool final : public os::PageSource {
  public:
   constexpr RegionPool(PageMap& map, os::PageSource& pages) noexcept
@@ -33,6 +34,7 @@ class RegionPool final : public os::PageSource {
 
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override;
   bool unmap(void* region, std::size_t bytes) noexcept override;
+  std::size_t unmap_waiting(std::size_t max_bytes) noexcept override;
   bool decommit(void* address, std::size_t bytes) noexcept override {
     return pages_.decommit(address, bytes);
   }
@@ -51,7 +53,7 @@ class RegionPool final : public os::PageSource {
   os::MapAt map_at(void*, std::size_t) noexcept override { return os::MapAt::kInUse; }
 
   struct Statistics {
-    std::size_t regions;  ///< mapped so far
+    std::size_t regions;  ///< mapped now
     std::size_t waiting;  ///< the part of them in no heap
   };
   Statistics statistics() noexcept;
@@ -67,6 +69,7 @@ class RegionPool final : public os::PageSource {
 
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool make_room(std::size_t regions) noexcept STRATA_REQUIRES(lock_);
+  void* map_again(os::MapAt& answer) noexcept STRATA_REQUIRES(lock_);
 
   PageMap& map_;
   os::PageSource& pages_;
@@ -75,10 +78,13 @@ class RegionPool final : public os::PageSource {
   RegionChunks chunks_ STRATA_GUARDED_BY(lock_);
   FreshRegions fresh_ STRATA_GUARDED_BY(lock_);  // of the newest chunk
   std::uint64_t seed_ STRATA_GUARDED_BY(lock_) = 0;
-  void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;  // a stack with room for every region
+  // Two stacks with room for every region: from the front those that wait, from the back those that
+  // were unmapped.
+  void** waiting_ STRATA_GUARDED_BY(lock_) = nullptr;
   std::size_t room_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t waiting_count_ STRATA_GUARDED_BY(lock_) = 0;
-  std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t unmapped_count_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t regions_ STRATA_GUARDED_BY(lock_) = 0;  // including unmapped ones
   std::atomic<bool> was_huge_{false};  // a waiting region may be huge; relaxed: it guards nothing
 };
 

@@ -4,9 +4,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <set>
+#include <vector>
 
+#include "base/memory_limit.h"
+#include "base/metadata_arena.h"
 #include "os/fake_page_source.h"
+#include "span/heap_addresses.h"
+#include "span/huge_heap.h"
+#include "span/page_heap.h"
 
 namespace strata {
 namespace {
@@ -60,6 +68,69 @@ TEST_F(StartedRegionPool, ARegionWhoseMemoryIsLockedServesTheNextHeapAndReadsAsZ
   EXPECT_EQ(pool.statistics().waiting, pool.statistics().regions);
   EXPECT_EQ(pool.map_aligned(kRegionBytes, kRegionBytes), region);
   EXPECT_EQ(std::count(region, region + kRegionBytes, 0), static_cast<long>(kRegionBytes));
+}
+
+TEST_F(StartedRegionPool, WhatWaitsIsUnmappedOnDemandAndMappedAgainWhereItWas) {
+  std::set<void*> regions;
+  for (int i = 0; i < 100; ++i) regions.insert(pool.map_aligned(kRegionBytes, kRegionBytes));
+  ASSERT_EQ(regions.count(nullptr), 0u);
+  for (void* const region : regions) EXPECT_TRUE(pool.unmap(region, kRegionBytes));
+  const RegionPool::Statistics before = pool.statistics();
+  const std::size_t mapped = pages.mapped_bytes();
+  EXPECT_EQ(pool.unmap_waiting(1), kRegionBytes);
+  // A second time, those that were never in use go as well.
+  while (pool.unmap_waiting(SIZE_MAX) != 0) {
+  }
+  EXPECT_EQ(pages.mapped_bytes(), mapped - before.waiting * kRegionBytes);
+  EXPECT_EQ(pool.statistics().regions, before.regions - before.waiting);
+  EXPECT_EQ(pool.statistics().waiting, 0u);
+  for (std::size_t i = 0; i < before.waiting; ++i)
+    regions.erase(pool.map_aligned(kRegionBytes, kRegionBytes));
+  EXPECT_TRUE(regions.empty());
+  EXPECT_EQ(pages.mapped_bytes(), mapped);
+}
+
+TEST_F(StartedRegionPool, ThePoolGrowsWhileSomeAreUnmapped) {
+  std::set<void*> regions;
+  void* const unmapped = pool.map_aligned(kRegionBytes, kRegionBytes);
+  pool.unmap(unmapped, kRegionBytes);
+  EXPECT_EQ(pool.unmap_waiting(1), kRegionBytes);
+  // Somebody else has its place for a while.
+  ASSERT_EQ(pages.map_at(unmapped, os::page_bytes()), os::MapAt::kMapped);
+  for (int i = 0; i < 300; ++i) {
+    void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
+    EXPECT_NE(region, nullptr);
+    EXPECT_TRUE(regions.insert(region).second);
+  }
+  pages.unmap(unmapped, os::page_bytes());
+  while (regions.count(unmapped) == 0) {
+    void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
+    ASSERT_NE(region, nullptr);
+    EXPECT_TRUE(regions.insert(region).second);
+  }
+}
+
+TEST_F(StartedRegionPool, AtALimitOfAddressesAHugeBlockGetsThoseOfFreeRegions) {
+  MemoryLimit limit;
+  MetadataArena metadata(pages, &limit);
+  PageHeap heap(map, metadata, limit, pool, 1);
+  heap.configure(HeapAddresses::kNone, HugePages::kNever, kRegionBytes);
+  HugeHeap huge(heap, metadata, pages);
+  huge.deallocate(huge.allocate(2 * kRegionBytes, 1).address);
+  huge.release_all();
+  pages.limit_mapped_bytes(pages.mapped_bytes() + 20 * kRegionBytes);
+  std::vector<Span*> spans;
+  while (Span* const span = heap.allocate(kPagesPerRegion)) spans.push_back(span);
+  EXPECT_GE(spans.size(), 18u);
+  for (Span* const span : spans) heap.deallocate(*span);
+  void* const block = huge.allocate(15 * kRegionBytes, 1).address;
+  EXPECT_NE(block, nullptr);
+  huge.deallocate(block);
+  huge.release_all();
+  std::size_t again = 0;
+  while (heap.allocate(kPagesPerRegion) != nullptr) ++again;
+  EXPECT_EQ(again, spans.size());
+  heap.check_invariants();
 }
 
 TEST_F(StartedRegionPool, AsksForSmallPagesWhereAnythingMayHaveHugeOnes) {
