@@ -328,11 +328,12 @@ bool is_any_option_set() noexcept {
   return false;
 }
 
-/// Names for others, which are no mistakes: what `strata record` tells its recorder, and what
-/// scripts/bootstrap reads.
+/// Names for others, which are no mistakes: what scripts and tests read, and what `strata record`
+/// tells its recorder.
 static bool is_of_others(std::string_view name) noexcept {
   name.remove_prefix(kOptionPrefix.size());
-  return name == "BOOTSTRAP" || name == "RECORD" || os::begins_with(name, "RECORD_");
+  return name == "BOOTSTRAP" || name == "FUZZ_CORPUS" || name == "SEED" || name == "RECORD" ||
+         os::begins_with(name, "RECORD_");
 }
 
 void read_options(Options& options) noexcept {

@@ -402,10 +402,12 @@ TEST(ReadOptions, NamesOfOthersAreNotOurs) {
   EXPECT_TRUE(equal(options, Options{}));
 }
 
-TEST(ReadOptions, NamesOfTheRecorderAndOfTheScriptsAreNoMistakes) {
+TEST(ReadOptions, NamesOfTheRecorderOfTheScriptsAndOfTheTestsAreNoMistakes) {
   const Environment file("STRATA_RECORD", "trace");
   const Environment stacks("STRATA_RECORD_STACKS", "64");
-  const Environment scripts("STRATA_BOOTSTRAP", "off");
+  const Environment bootstrap("STRATA_BOOTSTRAP", "off");
+  const Environment fuzz("STRATA_FUZZ_CORPUS", "/tmp/corpus");
+  const Environment tests("STRATA_SEED", "1");
   Options options;
   EXPECT_EQ(read_and_capture(options), "");
   EXPECT_TRUE(equal(options, Options{}));

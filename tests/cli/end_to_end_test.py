@@ -781,7 +781,8 @@ class WithStrata(InFolder):
         self.assertIn("! STRATA_CHEKS is not an option\n", strata("options", env={**PLAIN, b"STRATA_CHEKS": b""}).stdout)
 
     def test_other_names_of_the_project_are_no_mistakes(self):
-        environment = {**PLAIN, "STRATA_BOOTSTRAP": "off", "STRATA_RECORD": "", "STRATA_RECORD_STACKS": "0"}
+        environment = {**PLAIN, "STRATA_BOOTSTRAP": "off", "STRATA_FUZZ_CORPUS": "", "STRATA_SEED": "1", "STRATA_RECORD": "",
+                       "STRATA_RECORD_STACKS": "0"}
         done = strata("run", "--", "true", env=environment)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         done = strata("options", env=environment)

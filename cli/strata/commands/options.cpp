@@ -63,10 +63,11 @@ nlohmann::json ask_library(const std::string& library) {
   return nlohmann::json::parse(text);
 }
 
-/// Variables of the recorder and of scripts/bootstrap are not mistakes.
+/// Variables of scripts, of tests and of the recorder are not mistakes.
 bool is_of_others(std::string_view name) {
   const std::string recorder = record_settings::kFile;
-  return name == "STRATA_BOOTSTRAP" || name == recorder || name.starts_with(recorder + "_");
+  return name == "STRATA_BOOTSTRAP" || name == "STRATA_FUZZ_CORPUS" || name == "STRATA_SEED" ||
+         name == recorder || name.starts_with(recorder + "_");
 }
 
 /// Adds variables that are named like options but unknown, with the state "unknown".
