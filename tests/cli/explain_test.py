@@ -90,6 +90,7 @@ class Explain(Explained):
         done = strata("explain", str(self.trace), "-o", str(page), "--png", str(pictures), "--map", "system")
         self.assertEqual(done.returncode, 0, done.stderr)
         text = page.read_text()
+        self.assertNotRegex(text, r'class="scroll[^"]*"(?! tabindex="0")', "a box that the keyboard does not scroll")
         self.assertNotRegex(text, r"(?i)https?:|url\(|@import|\bsrc=")
         self.assertIn("default-src 'none'", text)
         self.assertNotIn(HOSTILE, text)

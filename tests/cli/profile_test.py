@@ -156,6 +156,7 @@ class Profiles(InFolder):
         done = strata("report", path, "-o", str(target))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         text = target.read_text()
+        self.assertNotRegex(text, r'class="scroll[^"]*"(?! tabindex="0")', "a box that the keyboard does not scroll")
         page = Page(text)
         for function in ("leaky", "main", "app::keep_buffers", "app::use_helper", "app::inlined_helper"):
             self.assertIn(function, page.frames)

@@ -38,7 +38,8 @@ std::string HeatMap::to_svg() const {
   const int width = left + kFieldWidth * static_cast<int>(columns.size()) + kRight;
   const int height = kFieldHeight * static_cast<int>(rows.size()) + kFootHeight;
   std::string svg = fmt::format(
-      "<div class=\"scroll\"><svg class=\"heat\" viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\" "
+      "<div class=\"scroll\" tabindex=\"0\"><svg class=\"heat\" viewBox=\"0 0 {} {}\" width=\"{}\" "
+      "role=\"img\" "
       "aria-label=\"{}\">\n",
       width, height, width, html_escaped(alt));
   for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -33,10 +33,10 @@ constexpr Column kColumns[] = {
      "Objects that a larger one from here took the place of: by realloc, or step by step"},
 };
 
-std::string head() {
-  std::string html = "<thead><tr>" + column_head("Where", false, "The function and its line");
+std::string headings() {
+  std::string html = column_head("Where", false, "The function and its line");
   for (const Column& column : kColumns) html += column_head(column.title, true, column.meaning);
-  return html + "</tr></thead>\n";
+  return html;
 }
 
 /// The place's name; expands to its callers.
@@ -79,9 +79,8 @@ class PlaceRow {
 std::string places_table(const Explanation& explanation, const std::vector<std::size_t>& order) {
   std::string html =
       "<p class=\"filter\" hidden><input type=\"search\" placeholder=\"Search functions, lines, "
-      "callers\" aria-label=\"Search places\"> <output></output></p>\n"
-      "<div class=\"scroll tall\" tabindex=\"0\"><table class=\"sortable places\">" +
-      head() + "<tbody>\n";
+      "callers\" aria-label=\"Search places\"> <output></output></p>\n" +
+      table_start("sortable places", "scroll tall") + headings() + kTableBody;
   for (std::size_t i = 0; i < std::min(order.size(), kMostRows); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
     html += "<tr>" + name_cell(explanation.places().names()[order[i]]);
@@ -98,7 +97,7 @@ std::string places_table(const Explanation& explanation, const std::vector<std::
     row.count(place.grown);
     html += "</tr>\n";
   }
-  html += "</tbody></table></div>\n";
+  html += kTableEnd;
   if (order.size() > kMostRows) {
     html +=
         fmt::format("<p class=\"about\">{} places that hold less at the peak are left out.</p>\n",

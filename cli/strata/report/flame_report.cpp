@@ -107,13 +107,13 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
   std::vector<std::size_t> order = reading_order(profile);
   std::stable_partition(order.begin(), order.end(),
                         [&](std::size_t kind) { return kind == first_kind; });
-  std::string html = "<div class=\"scroll\"><table class=\"sortable sites\"><thead><tr>";
+  std::string html = table_start("sortable sites");
   html += column_head("Where", false);
   for (std::size_t kind : order) {
     html += column_head(kind_title(profile.kinds[kind].type));
     if (kind == first_kind) html += column_head("with callees");
   }
-  html += "</tr></thead>\n<tbody>\n";
+  html += kTableBody;
   const auto field = [&](std::int64_t value, std::size_t kind) {
     return fmt::format("<td data-v=\"{}\">{}</td>", value, amount(value, profile.kinds[kind].unit));
   };
@@ -126,7 +126,7 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table></div>\n";
+  return html + kTableEnd;
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ std::string notes_html(const std::vector<std::string>& notes) {
   return html;
 }
 
+std::string table_start(std::string_view table_classes, std::string_view box_classes) {
+  return fmt::format("<div class=\"{}\" tabindex=\"0\"><table class=\"{}\"><thead><tr>",
+                     box_classes, table_classes);
+}
+
 std::string column_head(std::string_view title, bool is_number, std::string_view meaning) {
   return fmt::format("<th{} scope=\"col\"><button type=\"button\"{}>{}</button></th>",
                      is_number ? " class=\"n\"" : "",

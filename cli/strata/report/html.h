@@ -19,6 +19,12 @@ std::string line_html(const Line& line);
 /// Formats sentences for the reader as paragraphs.
 std::string notes_html(const std::vector<std::string>& notes);
 
+/// Begins a table: its headings follow, then kTableBody, its rows and kTableEnd. It lies in a box
+/// that scrolls, by the keyboard, too.
+std::string table_start(std::string_view table_classes, std::string_view box_classes = "scroll");
+inline constexpr const char* kTableBody = "</tr></thead>\n<tbody>\n";
+inline constexpr const char* kTableEnd = "</tbody></table></div>\n";
+
 /// A column heading that sorts the table when clicked.
 /// \param meaning  its tooltip
 std::string column_head(std::string_view title, bool is_number = true,

@@ -239,7 +239,7 @@ std::string facts(const ReportFile& file) {
 
 std::string results_table(const Arrangement& all) {
   Columns columns = columns_of(all);
-  std::string html = "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
+  std::string html = table_start("sortable");
   html += column_head("contender", false) + column_head("scenario", false);
   if (columns.has_params) html += column_head("parameters", false);
   if (columns.has_measurements) html += column_head("measurement", false);
@@ -252,17 +252,16 @@ std::string results_table(const Arrangement& all) {
       html += column_head(fmt::format("latency {}", name));
     }
   }
-  html += "</tr></thead>\n<tbody>\n";
+  html += kTableBody;
   for (const Cell& cell : all.cells) {
     for (const Entry& entry : cell.entries) html += table_row(cell, entry, columns);
   }
-  return html + "</tbody></table></div>\n";
+  return html + kTableEnd;
 }
 
 std::string cell_table(const Arrangement& all, const Cell& cell) {
-  std::string html =
-      "<details><summary>All numbers</summary><div class=\"scroll\" tabindex=\"0\">"
-      "<table><thead><tr><th scope=\"col\">median (lowest–highest)</th>";
+  std::string html = "<details><summary>All numbers</summary>" + table_start("") +
+                     "<th scope=\"col\">median (lowest–highest)</th>";
   std::vector<Entry> shown;
   std::vector<std::string> metrics;
   for (const Entry& entry : cell.entries) {
@@ -273,7 +272,7 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
         fmt::format("<th class=\"n\" scope=\"col\">{}</th>", html_escaped(who(all, entry).name));
   }
   if (shown.empty()) return {};
-  html += "</tr></thead><tbody>\n";
+  html += kTableBody;
   for (const std::string& metric : metrics) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>", html_escaped(spoken_name(metric)));
     for (const Entry& entry : shown) {
@@ -289,7 +288,7 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table></div></details>\n";
+  return html + kTableEnd + "</details>\n";
 }
 
 std::string speedup_table(const Arrangement& all, const std::string& scenario) {
@@ -307,12 +306,12 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario) {
     for (const auto& [series, factor] : row.of) who_scaled.insert(series);
   }
   std::string html =
-      "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n"
-      "<div class=\"scroll\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>";
+      "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n" +
+      table_start("sortable");
   html += column_head("load", false) + column_head("threads");
   for (int series : who_scaled)
     html += column_head(all.series[static_cast<std::size_t>(series)].name);
-  html += "</tr></thead>\n<tbody>\n";
+  html += kTableBody;
   for (const SpeedupRow& row : rows) {
     double best = 0;
     for (const auto& [series, factor] : row.of) best = std::max(best, factor);
@@ -327,7 +326,7 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario) {
     }
     html += "</tr>\n";
   }
-  return html + "</tbody></table></div>\n";
+  return html + kTableEnd;
 }
 
 std::string failure_list(const Arrangement& all, const Cell& cell) {
@@ -358,14 +357,15 @@ std::string machine_html(const Arrangement& all) {
     html += facts(file);
     if (is_same) break;
   }
-  html +=
-      "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">contender</th>"
-      "<th scope=\"col\">version</th><th scope=\"col\">library</th></tr></thead><tbody>\n";
+  html += table_start("") +
+          "<th scope=\"col\">contender</th><th scope=\"col\">version</th>"
+          "<th scope=\"col\">library</th>" +
+          kTableBody;
   for (const Series& series : all.series) {
     html += fmt::format("<tr><th scope=\"row\">{}</th>{}{}</tr>\n", html_escaped(series.name),
                         text_field(series.version), text_field(series.library));
   }
-  return html + "</tbody></table></div>\n";
+  return html + kTableEnd;
 }
 
 }  // namespace strata::cli
