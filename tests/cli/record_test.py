@@ -216,6 +216,11 @@ class Record(Recorded):
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertRegex(done.stderr, rf"-o cannot write '.*': {reason}; give a path")
 
+    def test_a_trace_named_by_its_process_is_named(self):
+        done = strata("record", "-o", "%p.trace", "--", RECORDED, "churn", "1000", cwd=self.folder)
+        trace, = self.folder.glob("*.trace")
+        self.assertRegex(done.stderr, rf"^strata record: .* in '{trace.name}'\n$")
+
     def test_a_file_that_can_be_made_no_more_is_named_and_the_program_runs(self):
         folder = self.folder / "folder"
         folder.mkdir()

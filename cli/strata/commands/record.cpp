@@ -221,9 +221,13 @@ class RecordCommand final : public Command {
     EarlierTraces earlier(file);
     const BesideResult result = run_beside(
         plan, {}, [&] { earlier.remove(); }, toggling_signal());
-    if (file.string().find("%p") == std::string::npos) {
-      tell(file, earlier.later_traces(), output_, plan.arguments.front(), why_nothing());
-    }
+    const std::string process = std::to_string(result.process);
+    const fs::path own = name_for_process(file.string(), process);
+    std::vector<fs::path> traces = earlier.later_traces();
+    // Where the name has %p, only that of the command itself is known.
+    std::error_code ignored;
+    if (own != file && fs::exists(own, ignored)) traces.assign(1, own);
+    tell(own, traces, name_for_process(output_, process), plan.arguments.front(), why_nothing());
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;
   }
