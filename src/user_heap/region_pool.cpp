@@ -52,8 +52,13 @@ void* RegionPool::map_again(os::MapAt& answer) noexcept {
 
 std::size_t RegionPool::unmap_waiting(std::size_t max_bytes) noexcept {
   LockGuard guard(lock_);
-  if (waiting_count_ == 0)
-    fresh_.give_up([this](char* region) { waiting_[waiting_count_++] = region; });
+  if (waiting_count_ == 0) {
+    while (!fresh_.is_empty()) {
+      char* const region = fresh_.choose(0);
+      fresh_.remove(region);
+      waiting_[waiting_count_++] = region;
+    }
+  }
   std::size_t unmapped = 0;
   while (unmapped < max_bytes && waiting_count_ != 0) {
     void* const region = waiting_[waiting_count_ - 1];
