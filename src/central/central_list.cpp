@@ -153,21 +153,24 @@ std::size_t CentralList::add_holes_of(Span& span, HoleBatch& holes) noexcept {
 /// Decommits holes with the lock released. Meanwhile their spans are in no list, so no object of
 /// theirs is claimed, and one that is released does not list them.
 std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
-  holes.for_each_span([this](Span& span) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
-    unlist(span, span.free_count);
-    span.relist_at = kNever;
+  for (Span* const span : holes.spans()) {
+    unlist(*span, span->free_count);
+    span->relist_at = kNever;
     ++away_;
-  });
+  }
   lock_.unlock();
   if (!holes.is_empty()) holes.decommit();
   lock_.lock();
-  return holes.settle([&](Span& span) noexcept STRATA_NO_THREAD_SAFETY_ANALYSIS {
+  const std::size_t returned = holes.settle();
+  for (Span* const span : holes.spans()) {
     --away_;
-    if (put_back(span, span.free_count) && comes == Comes::kLast) {
-      by_free_[span.place].remove(span);
-      by_free_[span.place].push_back(span);
+    if (put_back(*span, span->free_count) && comes == Comes::kLast) {
+      by_free_[span->place].remove(*span);
+      by_free_[span->place].push_back(*span);
     }
-  });
+  }
+  holes.clear();
+  return returned;
 }
 
 std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept {

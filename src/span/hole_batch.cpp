@@ -92,19 +92,24 @@ std::size_t HoleBatch::add(Span& span) noexcept {
 }
 
 void HoleBatch::decommit() noexcept {
-  for_each_span([this](const Span& span) { source_.prepare_holes(span); });
+  for (const Span* const span : spans()) source_.prepare_holes(*span);
   source_.pages_.decommit_each(ranges_, range_count_);
 }
 
-std::size_t HoleBatch::settle_span(Span& span, const os::PageRange*& range) noexcept {
-  std::size_t bytes = 0;
-  for (; range != ranges_ + range_count_ && is_of(span, *range); ++range) {
-    bytes += range->bytes;
-    span.has_left_holes |= range->bytes == 0;
+std::size_t HoleBatch::settle() noexcept {
+  std::size_t returned = 0;
+  const os::PageRange* range = ranges_;
+  for (Span* const span : spans()) {
+    std::size_t bytes = 0;
+    for (; range != ranges_ + range_count_ && is_of(*span, *range); ++range) {
+      bytes += range->bytes;
+      span->has_left_holes |= range->bytes == 0;
+    }
+    const std::size_t opened = source_.open_holes(*span, bytes);
+    if (why_ == Why::kGrowth) span->hole_bytes_for_growth += static_cast<std::uint32_t>(opened);
+    returned += opened;
   }
-  const std::size_t opened = source_.open_holes(span, bytes);
-  if (why_ == Why::kGrowth) span.hole_bytes_for_growth += static_cast<std::uint32_t>(opened);
-  return opened;
+  return returned;
 }
 
 }  // namespace strata

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <span>
 
 #include "os/page_source.h"
 #include "span/span_source.h"
@@ -38,34 +38,20 @@ class HoleBatch {
   /// Decommits what was added.
   void decommit() noexcept;
 
-  /// Records in the spans what decommit() did, and begins anew.
-  /// \param then  then(Span&) is called for each span
+  /// Records in the spans what decommit() did.
   /// \returns  bytes decommitted that were held before
-  template <typename Then>
-  std::size_t settle(Then then) noexcept {
-    std::size_t returned = 0;
-    const os::PageRange* range = ranges_;
-    const std::size_t count = std::exchange(span_count_, 0);
-    for (std::size_t i = 0; i < count; ++i) {
-      returned += settle_span(*spans_[i], range);
-      then(*spans_[i]);
-    }
-    range_count_ = 0;
-    return returned;
-  }
+  std::size_t settle() noexcept;
 
-  template <typename Visit>
-  void for_each_span(Visit visit) const noexcept {
-    for (std::size_t i = 0; i < span_count_; ++i) visit(*spans_[i]);
-  }
+  /// The spans that have a hole.
+  std::span<Span* const> spans() const noexcept { return {spans_, span_count_}; }
+  /// Begins anew.
+  void clear() noexcept { span_count_ = range_count_ = 0; }
 
  private:
   // Chosen: the holes of a dozen spans of small objects, in 1.2 KiB of stack.
   static constexpr std::size_t kMostRanges = 64;
   // Chosen: the free objects of so many spans serve nobody during the system call.
   static constexpr std::size_t kMostSpans = 16;
-
-  std::size_t settle_span(Span& span, const os::PageRange*& range) noexcept;
 
   SpanSource& source_;
   const Why why_;

@@ -44,7 +44,9 @@ struct HoleBatchTest : ::testing::Test {
   }
   static std::size_t give_back(HoleBatch& holes) {
     if (!holes.is_empty()) holes.decommit();
-    return holes.settle([](Span&) {});
+    const std::size_t returned = holes.settle();
+    holes.clear();
+    return returned;
   }
   void destroy(const std::vector<Span*>& spans) {
     for (Span* span : spans) {
