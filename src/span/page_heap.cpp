@@ -18,8 +18,16 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
   if (keeper != nullptr) {
     if (Span* const kept = allocate_kept(*keeper, page_count, place)) return kept;
   }
-  using Growth = PageShard::Growth;
   const PageRequest request{page_count, alignment_pages, which};
+  PageShard::Taken taken = take(request, place);
+  if (taken.span == nullptr && which == Pages::kAny && !has_one_shard() && merge_kept())
+    taken = take({page_count, alignment_pages, Pages::kIdle}, place);
+  look_after(taken, place);
+  return taken.span;
+}
+
+PageShard::Taken PageHeap::take(const PageRequest& request, PagePlace& place) noexcept {
+  using Growth = PageShard::Growth;
   PageShard& own = shard_for(place);
   const bool grows_first = has_one_shard() || (place.is_apart() && is_small());
   PageShard::Taken taken =
@@ -29,8 +37,15 @@ Span* PageHeap::allocate(unsigned page_count, unsigned alignment_pages, Pages wh
     if (!taken.is_settled() && !grows_first)
       taken = own.allocate(request, own, Growth::kAny, nullptr);
   }
-  look_after(taken, place);
-  return taken.span;
+  return taken;
+}
+
+/// Merges all kept runs, for a request that is refused without.
+/// \returns  whether there were any
+[[gnu::cold, gnu::noinline]] bool PageHeap::merge_kept() noexcept {
+  bool has_merged = false;
+  for_each_shard([&](PageShard& shard) { has_merged |= shard.merge_kept_runs(); });
+  return has_merged;
 }
 
 /// Allocates when the own shard has no such pages. Idle pages of any shard come before the heap

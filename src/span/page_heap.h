@@ -284,6 +284,8 @@ class PageHeap {
   /// Whether visits to other shards count, and earn clean pages.
   bool pays_for_pages() const noexcept { return keeps_apart() && !is_small(); }
   bool may_grow(const PageShard& own, unsigned page_count) const noexcept;
+  PageShard::Taken take(const PageRequest& request, PagePlace& place) noexcept;
+  bool merge_kept() noexcept;
   PageShard::Taken take_beside_own(const PageRequest& request, PageShard& own,
                                    PagePlace& place) noexcept;
   PageShard::Taken take_to_grow_beside_own(unsigned page_count, PageShard& own,

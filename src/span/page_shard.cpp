@@ -247,6 +247,13 @@ const Span* PageShard::keep(Region& region, Span& span) noexcept {
          kept_.pages() <= used_pages() / kWholeShare;
 }
 
+bool PageShard::merge_kept_runs() noexcept {
+  LockGuard guard(lock_);
+  const bool has_kept = !kept_.is_empty();
+  merge_kept();
+  return has_kept;
+}
+
 /// Merges all kept runs into their regions' free pages; they counted as idle already.
 [[gnu::noinline]] void PageShard::merge_kept() noexcept {
   while (const Span* const span = kept_.take_any()) merge(*span);

@@ -152,6 +152,7 @@ class alignas(detail::kCacheLineBytes) PageShard {
   enum class From : bool { kAny, kNotWhole };
   std::size_t decommit(std::size_t max_pages, From from) noexcept;
   std::size_t decommit_unneeded() noexcept;
+  bool merge_kept_runs() noexcept;
   std::size_t unmap(std::size_t max_bytes) noexcept;
 
   /// As PageHeap's: no other thread uses the heap at the same time.

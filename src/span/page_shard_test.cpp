@@ -189,6 +189,24 @@ TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideOtherRequests) {
   EXPECT_EQ(heap.keeper_of(kRun, first), nullptr);
 }
 
+TEST_F(PageShardTest, AKeptRunServesAnyRequestThatWouldBeRefused) {
+  meet();
+  constexpr unsigned kWholeShare = 64;
+  constexpr unsigned kRun = 4;
+  for (unsigned i = 0; i < kWholeShare * kRun / kPagesPerRegion; ++i)
+    allocate(kPagesPerRegion, first);
+  Span& block = allocate(kRun, first);
+  Span& other = allocate(kRun, second);
+  ASSERT_TRUE(keep(block) && keep(other));
+  space.limit.configure(0, space.limit.held_bytes());
+  PagePlace of_objects(first.shard());
+  for (int i = 0; i < 2; ++i) {
+    Span* const span = heap.allocate(kRun - 1, 1, PageHeap::Pages::kAny, of_objects);
+    ASSERT_NE(span, nullptr) << "memory is refused beside pages that are free";
+    heap.check_invariants();
+  }
+}
+
 TEST_F(PageShardTest, IdlePagesOfAnotherShardAreUsedBeforeMoreIsHeld) {
   meet();
   heap.decommit(~std::size_t{0});
