@@ -498,8 +498,9 @@ class Refusals(InFolder):
                 sentence = self.refused("run", "--library", LIKE_STRATA, "--profile", str(path), *more, "--", "touch",
                                         str(marker))
                 self.assertRegex(sentence, rf"--profile cannot write '{self.folder}.*': {reason}; give a path")
-        for path in ("", "-"):
-            self.assertIn("--profile names no file, and standard output is the command's; give a path",
+        for path, reason in (("", " names no file; give a path"),
+                             ("-", " -: standard output is the command's; give a path")):
+            self.assertIn("--profile" + reason,
                           self.refused("run", "--library", LIKE_STRATA, "--profile", path, "--", "touch", str(marker)))
         self.assertFalse(marker.exists())
 

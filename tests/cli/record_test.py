@@ -221,6 +221,11 @@ class Record(Recorded):
         trace, = self.folder.glob("*.trace")
         self.assertRegex(done.stderr, rf"^strata record: .* in '{trace.name}'\n$")
 
+    def test_a_process_that_became_another_program_has_two_traces_named_by_it(self):
+        done = strata("record", "-o", "%p.trace", "--", "sh", "-c", f"exec {RECORDED} churn 1000", cwd=self.folder)
+        trace, = self.folder.glob("*.trace.2")
+        self.assertRegex(done.stderr, rf"^strata record: .* in 2 traces; most in '{trace.name}' \(")
+
     def test_a_file_that_can_be_made_no_more_is_named_and_the_program_runs(self):
         folder = self.folder / "folder"
         folder.mkdir()
@@ -366,7 +371,7 @@ class Record(Recorded):
                  (("--for", "0", "--", "true"), "--for"), (("--", STATIC), "cannot be recorded"),
                  (("--stacks", "999", "--", "true"), "from 1 to 128, or off"),
                  (("--allocator", "nobody", "--", "true"), "nobody"), (("-o", "", "--", "true"), "-o names no file"),
-                 (("-o", "-", "--", "true"), "-o names no file"))
+                 (("-o", "-", "--", "true"), "-o -: standard output is the command's"))
         for words, sentence in cases:
             done = strata("record", *words, cwd=self.folder)
             self.assertEqual(done.returncode, 2, words)

@@ -122,6 +122,19 @@ void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::pa
       command_of(*largest));
 }
 
+/// The traces of one process where the name has %p: FILE, and FILE.2 and so on if it became another
+/// program. Those of its children are not known.
+std::vector<fs::path> traces_of_process(const fs::path& file) {
+  std::vector<fs::path> traces;
+  std::error_code ignored;
+  fs::path next = file;
+  for (int program = 2; fs::exists(next, ignored); ++program) {
+    traces.push_back(next);
+    next = file.string() + "." + std::to_string(program);
+  }
+  return traces;
+}
+
 class RecordCommand final : public Command {
  public:
   explicit RecordCommand(CLI::App& app) : Command(app, "record", kDescription, kExamples) {
@@ -224,9 +237,7 @@ class RecordCommand final : public Command {
     const std::string process = std::to_string(result.process);
     const fs::path own = name_for_process(file.string(), process);
     std::vector<fs::path> traces = earlier.later_traces();
-    // Where the name has %p, only that of the command itself is known.
-    std::error_code ignored;
-    if (own != file && fs::exists(own, ignored)) traces.assign(1, own);
+    if (own != file) traces = traces_of_process(own);
     tell(own, traces, name_for_process(output_, process), plan.arguments.front(), why_nothing());
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);
     return result.code;

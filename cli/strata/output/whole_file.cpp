@@ -160,10 +160,9 @@ std::string name_for_process(const std::string& name, const std::string& process
 }
 
 void expect_writable(std::string_view option, const std::string& name) {
-  if (name.empty() || name == "-") {
-    throw UsageError(
-        fmt::format("{} names no file, and standard output is the command's; give a path", option));
-  }
+  if (name.empty()) throw UsageError(fmt::format("{} names no file; give a path", option));
+  if (name == "-")
+    throw UsageError(fmt::format("{} -: standard output is the command's; give a path", option));
   const std::string path = name_for_process(name, std::to_string(::getpid()));
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);

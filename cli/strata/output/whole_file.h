@@ -64,7 +64,7 @@ std::string name_for_process(const std::string& name, const std::string& process
 
 /// Checks, as WholeFile does, whether the measured command can write this file; its name may
 /// contain %p. Does not open pipes, because their readers would see the close.
-/// \errors  Those of WholeFile, and UsageError for "-".
+/// \errors  Those of WholeFile, and UsageError for "" and "-".
 void expect_writable(std::string_view option, const std::string& name);
 
 }  // namespace strata::cli

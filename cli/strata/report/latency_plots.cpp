@@ -16,7 +16,7 @@ constexpr double kNanosecond = 1e-9;
 constexpr double kLeast = 1e-12;  ///< replaces the zero times of a clock that stands still
 /// A percentile is drawn if at least this many operations took longer.
 constexpr double kFewestBeyond = 5;
-constexpr double kVisible = 1.03;  ///< two times with a smaller ratio are one in a plot
+constexpr double kVisible = 1.03;  ///< in a plot, times of a smaller ratio look equal
 constexpr double kBinsPerDecade = 20;
 constexpr int kHillsHeight = 210;  ///< of all hills together, if the next two limits allow it
 constexpr int kLowestHill = 26;
