@@ -13,6 +13,9 @@ namespace {
 // spans, about a microsecond), short enough that a preempted holder costs its waiter little.
 constexpr int kSpins = 64;
 
+// Chosen: a thread that was woken has begun to run, where a processor is free.
+constexpr std::uint64_t kGivesWayNs = 200'000;
+
 // The number of the fork under way, 0 if there is none; with kAwaited, threads sleep until it ends.
 constexpr std::uint32_t kAwaited = std::uint32_t{1} << 31;
 constinit std::atomic<std::uint32_t> g_fork{0};
@@ -73,6 +76,14 @@ void Lock::sleep() noexcept {
               state_.compare_exchange_strong(seen, kContended, std::memory_order_relaxed))) {
     os::wait_on(os::futex_word(state_), kContended);
   }
+}
+
+void Lock::give_way() noexcept {
+  if (!has_sleepers()) return;
+  unlock();
+  // Behind those that sleep already. Who has slept wakes the next one as it releases the lock.
+  os::wait_on(os::futex_word(state_), kFree, kGivesWayNs);
+  lock();
 }
 
 void Lock::wake_waiter() noexcept { os::wake_one(os::futex_word(state_)); }

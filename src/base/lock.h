@@ -86,6 +86,15 @@ class STRATA_CAPABILITY("lock") Lock {
     release();
   }
 
+  /// If threads sleep for it, releases it, and takes it again when one of them has had it, or after
+  /// a while. They seldom find it free where its holder takes it again at once.
+  void give_way() noexcept STRATA_REQUIRES(this);
+  /// Whether threads may sleep for it.
+  /// \threads  any; a figure
+  bool has_sleepers() const noexcept {
+    return state_.load(std::memory_order_relaxed) == kContended;
+  }
+
   /// How often threads waited for it.
   /// \threads  any; a figure
   std::uint32_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }

@@ -138,6 +138,9 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       if (holes.is_full() || looks == kLooksPerHold) {
         looks = 0;
         returned += give_back(holes, Comes::kLast);
+        guard.unlock();
+        holes_lock_.give_way();
+        guard.lock();
       }
     }
   }
@@ -238,7 +241,7 @@ CentralList::Statistics CentralList::statistics() noexcept {
           span_count_ * objects_per_span_ - free_objects(),
           free_objects(),
           kept_spans(),
-          lock_.waits()};
+          lock_.waits() + holes_lock_.waits()};
 }
 
 void CentralList::check_invariants() noexcept {

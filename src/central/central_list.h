@@ -42,7 +42,7 @@ class CentralList {
     std::size_t claimed_objects;  ///< live, or in some cache
     std::size_t free_objects;     ///< in spans
     std::size_t kept_spans;       ///< spans without a claimed object
-    std::size_t waits;            ///< times a thread waited for the lock
+    std::size_t waits;            ///< times a thread waited for a lock
   };
 
   constexpr CentralList(unsigned size_class, SpanSource& spans, IdleTally& tally,
@@ -179,6 +179,7 @@ class CentralList {
   Statistics statistics() noexcept;
   void check_invariants() noexcept;
   Lock& lock() noexcept STRATA_RETURN_CAPABILITY(lock_) { return lock_; }  ///< for tests
+  Lock& holes_lock() noexcept STRATA_RETURN_CAPABILITY(holes_lock_) { return holes_lock_; }
   void hold_locks_for_fork() noexcept {
     LocksInFork::hold(holes_lock_);
     LocksInFork::hold(lock_);
@@ -320,8 +321,8 @@ class CentralList {
   std::atomic<bool> is_compacting_{false};
   std::atomic<std::uint32_t> kept_count_{0};
 
-  // Held while holes are decommitted: one thread at a time, and fork() waits for it. Taken before
-  // lock_.
+  // Held while holes of some spans are decommitted: by one thread at a time, and fork() waits for
+  // it. Taken before lock_.
   Lock holes_lock_{LockRank::kCentral};
 
   // Everything below is written under lock_, by each batch.

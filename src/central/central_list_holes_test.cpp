@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
@@ -87,10 +90,40 @@ TEST_F(HolesOnTheirWay, WhoHasNoOtherMemoryWaits) {
   decommit_half(objects, [&] {
     tried = list.try_claim(&object + 1, 1).count;
     claimed = std::async(std::launch::async, [&] { return list.claim(&object + 1, 1); });
+    while (list.statistics().waits == 0) {
+      ASSERT_NE(claimed.wait_for(std::chrono::seconds(0)), std::future_status::ready)
+          << "it did not wait";
+      std::this_thread::yield();
+    }
   });
   EXPECT_EQ(tried, 0u);
   EXPECT_EQ(claimed.get(), 1u);
   EXPECT_NE(object, nullptr);
+}
+
+TEST_F(HolesOnTheirWay, WhoWaitsForSomeDoesNotWaitForAll) {
+  std::vector<std::vector<void*>> spans;
+  while (spans.size() != 256) spans.push_back(claim_a_span());
+  for (std::vector<void*>& objects : spans)
+    EXPECT_EQ(list.release(objects.data(), kInSpan / 2), 0u);
+  std::atomic<bool> has_had_it = false;
+  bool was_between = false;
+  std::thread other;
+  const std::function<void()> go_on = [&] {
+    pages.on_decommit = go_on;
+    was_between |= has_had_it;
+    while (!has_had_it && !list.holes_lock().has_sleepers()) std::this_thread::yield();
+  };
+  pages.on_decommit = [&] {
+    other = std::thread([&] {
+      LockGuard guard(list.holes_lock());
+      has_had_it = true;
+    });
+    go_on();
+  };
+  list.decommit_holes(CentralList::Spans::kAll);
+  other.join();
+  EXPECT_TRUE(was_between);
 }
 
 using HolesOnTheirWayDeathTest = HolesOnTheirWay;
