@@ -70,6 +70,25 @@ TEST(Lock, AThreadKnowsWhetherItHoldsAny) {
   EXPECT_FALSE(is_any_lock_held_here());
 }
 
+TEST(Lock, WhoGivesWayTakesItAgainAfterAThreadThatSlept) {
+  Lock lock(LockRank::kLeaf);
+  lock.lock();
+  lock.give_way();
+  EXPECT_TRUE(lock.is_held());
+  std::atomic<bool> has_had_it = false;
+  std::thread other([&] {
+    LockGuard guard(lock);
+    has_had_it = true;
+  });
+  while (!has_had_it) {
+    while (!has_had_it && !lock.has_sleepers()) std::this_thread::yield();
+    lock.give_way();
+    EXPECT_TRUE(lock.is_held());
+  }
+  other.join();
+  lock.unlock();
+}
+
 TEST(Lock, GuardReleasesAtTheEndOfItsBlock) {
   Lock lock(LockRank::kLeaf);
   {

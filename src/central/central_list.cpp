@@ -137,6 +137,7 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
       if (is_due(span, which)) add_holes_of(span, holes);
       if (holes.is_full() || looks == kLooksPerHold) {
         looks = 0;
+        if (holes.is_empty()) lock_.give_way();  // no system call gives others time to take it
         returned += give_back(holes, Comes::kLast);
         guard.unlock();
         holes_lock_.give_way();
@@ -183,7 +184,7 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   std::size_t found = 0;
   const unsigned widest =
       is_compacting() ? kNearlyEmpty : static_cast<unsigned>(std::bit_width(objects_per_span_));
-  unsigned looks = kSpansPerHold;
+  std::size_t looks = HoleBatch::kMostSpans;
   for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
     // From the back: what was used longest ago.
     for (std::size_t left = listed_[width];

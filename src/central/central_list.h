@@ -83,7 +83,8 @@ class CentralList {
   Claimed try_claim(void** end, std::size_t count, From from = From::kLowest,
                     First first = First::kAny) noexcept;
 
-  /// Claims one object anywhere in a span, chosen by `random`.
+  /// Claims one object anywhere in a span, chosen by `random`. Does not wait for holes: under full
+  /// checks, which claim so, none goes back.
   /// \returns  The object, marked if it is fresh; nullptr where no span has a free object.
   void* claim_at_random(std::uint64_t random) noexcept;
 
@@ -283,9 +284,7 @@ class CentralList {
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
   void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
 
-  // Chosen: other threads wait for the lock while the holes of so many spans are sought, or while
-  // so many spans are examined.
-  static constexpr unsigned kSpansPerHold = 16;
+  // Chosen: other threads wait for the lock while so many spans are examined.
   static constexpr unsigned kLooksPerHold = 256;
   /// seen_free of a span after a claim: differs from every count of free objects.
   static constexpr std::uint32_t kNotSeen = ~std::uint32_t{0};

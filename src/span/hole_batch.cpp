@@ -77,12 +77,13 @@ bool is_of(const Span& span, const os::PageRange& range) noexcept {
 }  // namespace
 
 bool HoleBatch::is_full() const noexcept {
-  return span_count_ == kMostSpans || range_count_ + kMostOfSpan > kMostRanges;
+  return sought_count_ == kMostSpans || range_count_ + kMostOfSpan > kMostRanges;
 }
 
 std::size_t HoleBatch::add(Span& span) noexcept {
   STRATA_DCHECK(!is_full());
   if (source_.keeps_records_) return 0;
+  ++sought_count_;
   span.has_left_holes = false;
   const Holes holes = find_holes(span, ranges_ + range_count_);
   if (holes.count == 0 || !source_.is_worth_holes(span, holes.bytes)) return 0;

@@ -27,7 +27,7 @@ class HoleBatch {
   ~HoleBatch() { STRATA_DCHECK(is_empty()); }
 
   bool is_empty() const noexcept { return span_count_ == 0; }
-  /// Whether another span may find no room.
+  /// Whether another span may find no room, or holes of kMostSpans were sought.
   bool is_full() const noexcept;
 
   /// Adds all holes of a span, including those decommitted before.
@@ -45,13 +45,15 @@ class HoleBatch {
   /// The spans that have a hole.
   std::span<Span* const> spans() const noexcept { return {spans_, span_count_}; }
   /// Begins anew.
-  void clear() noexcept { span_count_ = range_count_ = 0; }
+  void clear() noexcept { sought_count_ = span_count_ = range_count_ = 0; }
+
+  // Chosen: the list's lock is held while the holes of so many spans are sought, and the free
+  // objects of those that have a hole serve nobody during the system call.
+  static constexpr std::size_t kMostSpans = 16;
 
  private:
   // Chosen: the holes of a dozen spans of small objects, in 1.2 KiB of stack.
   static constexpr std::size_t kMostRanges = 64;
-  // Chosen: the free objects of so many spans serve nobody during the system call.
-  static constexpr std::size_t kMostSpans = 16;
 
   SpanSource& source_;
   const Why why_;
@@ -59,6 +61,7 @@ class HoleBatch {
   std::size_t range_count_ = 0;
   Span* spans_[kMostSpans];  // that have a range; in the order of their ranges
   std::size_t span_count_ = 0;
+  std::size_t sought_count_ = 0;  // those without a hole, too
 };
 
 }  // namespace strata

@@ -109,6 +109,20 @@ TEST_F(HoleBatchTest, HasRoomForTheHolesOfSeveralSpans) {
   destroy(spans);
 }
 
+TEST_F(HoleBatchTest, IsFullWhenItHasSoughtInSpansWithoutAHole) {
+  HoleBatch holes(space.spans);
+  Span& span = make_span(space, 0b0110);
+  for (std::size_t i = 0; i != HoleBatch::kMostSpans; ++i) {
+    EXPECT_FALSE(holes.is_full());
+    EXPECT_EQ(holes.add(span), 0u);
+  }
+  EXPECT_TRUE(holes.is_full());
+  EXPECT_TRUE(holes.is_empty());
+  EXPECT_EQ(give_back(holes), 0u);
+  EXPECT_FALSE(holes.is_full());
+  destroy({&span});
+}
+
 TEST_F(HoleBatchTest, WhatTheKernelRefusesStaysHeld) {
   HoleBatch holes(space.spans);
   std::vector<Span*> spans;
