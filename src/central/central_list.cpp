@@ -109,7 +109,7 @@ void CentralList::forget_spans() noexcept {
   for (std::uint32_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = returned_ = away_ = 0;
+  least_kept_ = span_count_ = returned_ = away_ = nearly_empty_away_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
   anew_at_ = kWidths;
@@ -161,6 +161,7 @@ std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
     unlist(*span, span->free_count);
     span->relist_at = kNever;
     ++away_;
+    if (span->place == kNearlyEmpty) ++nearly_empty_away_;
   }
   lock_.unlock();
   if (!holes.is_empty()) holes.decommit();
@@ -168,6 +169,7 @@ std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
   const std::size_t returned = holes.settle();
   for (Span* const span : holes.spans()) {
     --away_;
+    if (span->place == kNearlyEmpty) --nearly_empty_away_;
     if (put_back(*span, span->free_count) && comes == Comes::kLast) {
       by_free_[span->place].remove(*span);
       by_free_[span->place].push_back(*span);

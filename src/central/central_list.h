@@ -355,8 +355,10 @@ class CentralList {
   std::size_t began_claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint32_t patience_ STRATA_GUARDED_BY(lock_) = 1;  // grows while compacting gains nothing
   std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
-  // Spans in no list while their holes are decommitted.
+  // Spans in no list while their holes are decommitted; and of them, those that were in the list of
+  // nearly empty ones.
   std::size_t away_ STRATA_GUARDED_BY(lock_) = 0;
+  std::size_t nearly_empty_away_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // the part of pending_ that the tally knows
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> free_{0};

@@ -73,9 +73,10 @@ bool CentralList::has_little_free() const noexcept {
   return !has_free(kEndShare) || free_in_use() < worth_compacting(size_class_) / 2;
 }
 
-/// Twice the spans in use, less those that are nearly empty while the list compacts.
+/// Twice the spans in use, less those that are nearly empty while the list compacts. Holes of
+/// those may be on their way to the kernel.
 std::size_t CentralList::used_spans() const noexcept {
-  return 2 * (span_count_ - kept_spans()) - listed_[kNearlyEmpty];
+  return 2 * (span_count_ - kept_spans()) - listed_[kNearlyEmpty] - nearly_empty_away_;
 }
 
 /// Counts returned objects, and starts or ends compacting accordingly.

@@ -126,6 +126,40 @@ TEST_F(HolesOnTheirWay, WhoWaitsForSomeDoesNotWaitForAll) {
   EXPECT_TRUE(was_between);
 }
 
+/// A turn of compacting ends while some of the nearly empty spans are away. The list goes on since
+/// its class shrank. The next turn gains nothing.
+TEST_F(HolesOnTheirWay, ANearlyEmptySpanThatComesBackIsNoGain) {
+  constexpr std::size_t kSpans = 232;
+  constexpr std::size_t kNearlyEmpty = 24;
+  constexpr std::size_t kTurn = kSpans * kInSpan / 8;
+  std::vector<std::vector<void*>> spans;
+  while (spans.size() != kSpans) spans.push_back(claim_a_span());
+  for (std::size_t i = 0; i < kNearlyEmpty; ++i)
+    EXPECT_EQ(list.release(spans[i].data(), kInSpan - 1), 0u);
+  std::vector<void*> live;  // of the other spans: their first objects, then their second ones, ...
+  for (std::size_t j = 0; j < kInSpan; ++j) {
+    for (std::size_t i = kNearlyEmpty; i < kSpans; ++i) live.push_back(spans[i][j * 7 % kInSpan]);
+  }
+  list.look();
+  list.look();
+  ASSERT_TRUE(list.is_compacting());
+  const auto release_some = [&](std::size_t count) {
+    EXPECT_EQ(list.release(live.data(), count), 0u);
+    live.erase(live.begin(), live.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  pages.on_decommit = [&] { std::thread([&] { release_some(kTurn); }).join(); };
+  list.decommit_holes(CentralList::Spans::kAll);
+  EXPECT_FALSE(pages.on_decommit) << "there was no hole";
+  ASSERT_TRUE(list.is_compacting());
+  void* claimed[64];
+  EXPECT_EQ(list.claim(claimed + 64, 64), 64u);
+  for (std::size_t returned = 0; returned < kTurn; returned += 64) {
+    release_some(64);
+    EXPECT_EQ(list.claim(claimed + 64, 64), 64u);
+  }
+  EXPECT_FALSE(list.is_compacting());
+}
+
 using HolesOnTheirWayDeathTest = HolesOnTheirWay;
 
 TEST_F(HolesOnTheirWayDeathTest, ADoubleFreeIsFound) {
