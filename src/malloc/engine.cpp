@@ -236,8 +236,9 @@ std::size_t Engine::release_all() noexcept {
   return returned + huge_.release_all();
 }
 
-bool Engine::make_room_for_bookkeeping() noexcept {
-  return limit_.has_room_everywhere(kRegionBytes) && page_heap_.unmap(1) != 0;
+bool Engine::make_room_for_bookkeeping(std::size_t bytes) noexcept {
+  return limit_.has_room_everywhere(kRegionBytes) &&
+         page_heap_.unmap(1, std::max(bytes, kRegionBytes)) != 0;
 }
 
 bool Engine::begin_relief() noexcept {

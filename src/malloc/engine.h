@@ -252,8 +252,11 @@ class Engine {
   std::size_t release_all() noexcept;
   /// Called where an allocation failed although everything idle was released: addresses that the
   /// kernel refuses to bookkeeping may be those of free regions.
+  /// \param bytes  what was requested
   /// \returns  whether one was unmapped
-  bool make_room_for_bookkeeping() noexcept;
+  bool make_room_for_bookkeeping(std::size_t bytes) noexcept;
+  /// Called when a request is refused for good.
+  void note_refusal() noexcept { page_heap_.note_refusal(); }
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;

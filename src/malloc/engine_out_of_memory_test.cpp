@@ -213,6 +213,26 @@ TEST(EngineOutOfMemory, WhatIsFreeServesEveryOtherSizeAtALimitOfAddressSpace) {
   }
 }
 
+TEST(EngineOutOfMemory, RequestsThatAreRefusedDoNotUnmapWhatTheNextBlocksNeed) {
+  TestMalloc program;
+  program.start();
+  program.pages.limit_mapped_bytes(program.pages.mapped_bytes() + 32 * kMiB);
+  fill(program, 300'000);
+  TestThread thread(program.malloc);
+  bool is_spared = false;
+  // The next pass is a millisecond later, or more: one of a few requests is within it.
+  for (int i = 0; i < 100 && !is_spared; ++i) {
+    void* blocks[40];
+    for (void*& block : blocks) block = thread.allocate(300'000);
+    for (void* const block : blocks) thread.deallocate(block);
+    const std::size_t before = program.pages.calls(os::FakePageSource::kUnmap);
+    ASSERT_EQ(thread.allocate(64 * kMiB), nullptr);
+    is_spared = program.pages.calls(os::FakePageSource::kUnmap) == before;
+  }
+  EXPECT_TRUE(is_spared);
+  EXPECT_NE(thread.allocate(20 * kMiB), nullptr) << "what is free is enough for this";
+}
+
 /// A program with much idle memory requests something that it cannot get in any case.
 void expect_nothing_goes_back(const Options& options, std::size_t too_much) {
   TestMalloc program;

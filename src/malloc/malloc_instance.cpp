@@ -274,13 +274,14 @@ Engine::Block MallocInstance::serve_or_make_room(ThreadState& thread, std::size_
   if (block.address != nullptr || engine_.is_beyond_reach(bytes)) return block;
   std::uint64_t pass_ns = 0;
   if (make_room(thread, bytes, pass_ns)) block = attempt();
-  if (block.address == nullptr && engine_.make_room_for_bookkeeping()) block = attempt();
+  if (block.address == nullptr && engine_.make_room_for_bookkeeping(bytes)) block = attempt();
   if (block.address == nullptr && pass_ns != 0) note_vain_pass(pass_ns);
   SharedLimit* const shared = engine_.limit().shared();
   for (int i = 0; block.address == nullptr && shared != nullptr && i < kMostTries; ++i) {
     if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
     block = attempt();
   }
+  if (block.address == nullptr) engine_.note_refusal();
   return block;
 }
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/fatal.h"
+#include "os/clock.h"
 
 namespace strata {
 
@@ -194,12 +195,33 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
   return decommitted;
 }
 
-std::size_t PageHeap::unmap(std::size_t max_bytes) noexcept {
+std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexcept {
+  const std::uint64_t began = os::monotonic_ns();
+  if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
+    const std::size_t then = vain_free_bytes_.load(std::memory_order_relaxed);
+    if (free_bytes() < then + std::max(max_bytes, requested)) return 0;
+  }
   std::size_t unmapped = 0;
   for_each_shard([&](PageShard& shard) {
     if (unmapped < max_bytes) unmapped += shard.unmap(max_bytes - unmapped);
   });
-  return std::max(unmapped, source_.pages().unmap_waiting(max_bytes));
+  unmapped = std::max(unmapped, source_.pages().unmap_waiting(max_bytes));
+  if (unmapped != 0)
+    unmapping_ns_.fetch_add(os::monotonic_ns() - began + 1, std::memory_order_relaxed);
+  return unmapped;
+}
+
+void PageHeap::note_refusal() noexcept {
+  if (unmapping_ns_.load(std::memory_order_relaxed) == 0) return;
+  const std::uint64_t ns = unmapping_ns_.exchange(0, std::memory_order_relaxed);
+  vain_free_bytes_.store(free_bytes(), std::memory_order_relaxed);
+  vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
+                       std::memory_order_relaxed);
+}
+
+std::size_t PageHeap::free_bytes() noexcept {
+  const std::size_t pages = source_.statistics().regions * kPagesPerRegion;
+  return (pages - std::min(pages, used_pages())) * kPageBytes;
 }
 
 PageHeap::Statistics PageHeap::statistics() noexcept {

@@ -179,9 +179,14 @@ class PageHeap {
 
   /// Unmaps free regions until so many bytes of addresses are gone: the kernel, or the program's
   /// page source, refuses a huge block although the heap holds addresses that it does not use.
+  /// Skips it if it was in vain shortly before, unless as much has become free meanwhile as is
+  /// requested.
+  /// \param requested  how long the refused block is, if longer
   /// \returns  how many bytes
   /// \cost     a system call per region, under the lock of its shard
-  std::size_t unmap(std::size_t max_bytes) noexcept;
+  std::size_t unmap(std::size_t max_bytes, std::size_t requested = kRegionBytes) noexcept;
+  /// Called when a request is refused for good: what was unmapped for it was unmapped in vain.
+  void note_refusal() noexcept;
 
   /// Whether the region is this heap's: several heaps may share a page map.
   bool owns(const Region& region) const noexcept { return region.owner == number(); }
@@ -250,6 +255,12 @@ class PageHeap {
   // fourth, 16 of them take 1.6 times as long.
   static constexpr std::size_t kMostIdleShare = 2;
 
+  // Chosen: as for releases in vain (MallocInstance). A program that goes on asking for what it
+  // cannot get would have all free regions unmapped each time, and mapped again in between.
+  static constexpr std::uint64_t kVainNs = 1'000'000;
+  static constexpr std::uint64_t kVainTimes = 8;  // as long as the unmapping took
+  static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
+
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   template <typename Function>
   void for_each_shard(Function function) const noexcept {
@@ -296,6 +307,7 @@ class PageHeap {
   void look_after(const PageShard::Taken& taken, PagePlace& place) noexcept;
   void move_on(PagePlace& place) noexcept;
   void touch_huge_page(const Span& span) noexcept;
+  std::size_t free_bytes() noexcept;
 
   RegionSource source_;
   IdleTally tally_;
@@ -308,6 +320,11 @@ class PageHeap {
   unsigned most_ = 1;  // written before there is a second thread
   // The shard that the next thread moves to. relaxed: two may move to one.
   std::atomic<unsigned> next_{1};
+  // How long unmap() took since the last refusal; until when it was in vain, and how much was free
+  // then. relaxed: hints.
+  std::atomic<std::uint64_t> unmapping_ns_{0};
+  std::atomic<std::uint64_t> vain_until_ns_{0};
+  std::atomic<std::size_t> vain_free_bytes_{0};
 };
 
 }  // namespace strata
