@@ -115,7 +115,13 @@ class PageSource {
     return kernel::unmap(address, bytes);
   }
 
-  /// Unmaps ranges that were given back and wait for their next use, until so many bytes are gone.
+  /// The same where it is the addresses that are wanted: a source that keeps what unmap() takes
+  /// lets go of this range.
+  virtual bool unmap_for_good(void* address, std::size_t bytes) noexcept {
+    return unmap(address, bytes);
+  }
+
+  /// Unmaps ranges that wait for a use, until so many bytes are gone.
   /// \returns  how many bytes; 0 for a source that keeps none
   virtual std::size_t unmap_waiting(std::size_t) noexcept { return 0; }
 

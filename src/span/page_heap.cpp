@@ -201,11 +201,11 @@ std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexce
     const std::size_t then = vain_free_bytes_.load(std::memory_order_relaxed);
     if (free_bytes() < then + std::max(max_bytes, requested)) return 0;
   }
-  std::size_t unmapped = 0;
+  // What is in no heap goes first.
+  std::size_t unmapped = source_.pages().unmap_waiting(max_bytes);
   for_each_shard([&](PageShard& shard) {
     if (unmapped < max_bytes) unmapped += shard.unmap(max_bytes - unmapped);
   });
-  unmapped = std::max(unmapped, source_.pages().unmap_waiting(max_bytes));
   if (unmapped != 0)
     unmapping_ns_.fetch_add(os::monotonic_ns() - began + 1, std::memory_order_relaxed);
   return unmapped;

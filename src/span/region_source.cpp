@@ -104,7 +104,7 @@ void RegionSource::give_back(Region& region) noexcept {
 bool RegionSource::unmap(Region& region) noexcept {
   LockGuard guard(lock_);
   map_.forget_region(region.start);
-  if (!pages_.unmap(region.start, kRegionBytes)) {
+  if (!pages_.unmap_for_good(region.start, kRegionBytes)) {
     map_.set_region(region.start, &region);
     return false;
   }

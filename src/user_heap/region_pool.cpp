@@ -28,9 +28,8 @@ void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
   LockGuard guard(lock_);
   if (waiting_count_ != 0) return waiting_[--waiting_count_];
   if (fresh_.is_empty() && unmapped_count_ != 0) {
-    auto answer = os::MapAt::kInUse;
-    void* const region = map_again(answer);
-    if (answer != os::MapAt::kInUse) return region;
+    void* region = nullptr;
+    if (map_again(region) != os::MapAt::kInUse) return region;
   }
   if (fresh_.is_empty() && !map_chunk()) return nullptr;
   const std::size_t given = regions_ - fresh_.bytes() / kRegionBytes;
@@ -39,36 +38,55 @@ void* RegionPool::map_aligned(std::size_t bytes, std::size_t alignment) noexcept
   return region;
 }
 
-/// Maps the region that was unmapped last at its old place.
-/// \returns  nullptr if the kernel does not give it
-void* RegionPool::map_again(os::MapAt& answer) noexcept {
-  void* const region = waiting_[room_ - unmapped_count_];
-  answer = pages_.map_at(region, kRegionBytes);
-  if (answer != os::MapAt::kMapped) return nullptr;
-  --unmapped_count_;
-  pages_.advise_small(region, kRegionBytes);
-  return region;
+/// Maps an unmapped region at its old place, the latest first. A place that is in use by now is
+/// given up.
+/// \param region  set if one is mapped
+/// \returns  kInUse if all places were
+os::MapAt RegionPool::map_again(void*& region) noexcept {
+  for (; unmapped_count_ != 0; --regions_) {
+    void* const latest = waiting_[room_ - unmapped_count_];
+    const os::MapAt answer = pages_.map_at(latest, kRegionBytes);
+    if (answer == os::MapAt::kNoMemory) return answer;
+    --unmapped_count_;
+    if (answer == os::MapAt::kInUse) continue;
+    pages_.advise_small(latest, kRegionBytes);
+    region = latest;
+    return answer;
+  }
+  return os::MapAt::kInUse;
+}
+
+/// \pre  nothing is in the region, and the front stack does not have it
+bool RegionPool::unmap_here(void* region) noexcept {
+  if (!pages_.unmap(region, kRegionBytes)) return false;
+  waiting_[room_ - ++unmapped_count_] = region;
+  chunks_.forget_refusal();
+  return true;
 }
 
 std::size_t RegionPool::unmap_waiting(std::size_t max_bytes) noexcept {
   LockGuard guard(lock_);
-  if (waiting_count_ == 0) {
-    while (!fresh_.is_empty()) {
-      char* const region = fresh_.choose(0);
-      fresh_.remove(region);
-      waiting_[waiting_count_++] = region;
+  std::size_t unmapped = 0;
+  for (; unmapped < max_bytes; unmapped += kRegionBytes) {
+    if (waiting_count_ == 0 && !fresh_.is_empty()) {
+      char* const fresh = fresh_.choose(0);
+      fresh_.remove(fresh);
+      waiting_[waiting_count_++] = fresh;
+    }
+    if (waiting_count_ == 0) break;
+    void* const region = waiting_[--waiting_count_];
+    if (!unmap_here(region)) {
+      ++waiting_count_;
+      break;
     }
   }
-  std::size_t unmapped = 0;
-  while (unmapped < max_bytes && waiting_count_ != 0) {
-    void* const region = waiting_[waiting_count_ - 1];
-    if (!pages_.unmap(region, kRegionBytes)) break;
-    --waiting_count_;
-    waiting_[room_ - ++unmapped_count_] = region;
-    unmapped += kRegionBytes;
-  }
-  if (unmapped != 0) chunks_.forget_refusal();
   return unmapped;
+}
+
+bool RegionPool::unmap_for_good(void* region, std::size_t bytes) noexcept {
+  STRATA_DCHECK(bytes == kRegionBytes);
+  LockGuard guard(lock_);
+  return bytes == kRegionBytes && unmap_here(region);
 }
 
 bool RegionPool::unmap(void* region, std::size_t bytes) noexcept {
@@ -108,18 +126,15 @@ bool RegionPool::map_chunk() noexcept {
 }
 
 /// Makes the stack of waiting regions large enough for so many.
-/// \pre      no region waits
+/// \pre      no region waits, and none is unmapped
 /// \returns  false when out of memory
 bool RegionPool::make_room(std::size_t regions) noexcept {
-  STRATA_DCHECK(waiting_count_ == 0);
+  STRATA_DCHECK(waiting_count_ == 0 && unmapped_count_ == 0);
   if (regions <= room_) return true;
   const std::size_t room = std::max(2 * room_, std::max(regions, std::size_t{64}));
   auto* const more = static_cast<void**>(metadata_.allocate(room * sizeof(void*)));
   if (more == nullptr) return false;
-  if (waiting_ != nullptr) {
-    std::copy(waiting_ + room_ - unmapped_count_, waiting_ + room_, more + room - unmapped_count_);
-    metadata_.deallocate(waiting_, room_ * sizeof(void*));
-  }
+  if (waiting_ != nullptr) metadata_.deallocate(waiting_, room_ * sizeof(void*));
   waiting_ = more;
   room_ = room;
   return true;

@@ -34,6 +34,7 @@ class RegionPool final : public os::PageSource {
 
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override;
   bool unmap(void* region, std::size_t bytes) noexcept override;
+  bool unmap_for_good(void* region, std::size_t bytes) noexcept override;
   std::size_t unmap_waiting(std::size_t max_bytes) noexcept override;
   bool decommit(void* address, std::size_t bytes) noexcept override {
     return pages_.decommit(address, bytes);
@@ -69,7 +70,8 @@ class RegionPool final : public os::PageSource {
 
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
   bool make_room(std::size_t regions) noexcept STRATA_REQUIRES(lock_);
-  void* map_again(os::MapAt& answer) noexcept STRATA_REQUIRES(lock_);
+  os::MapAt map_again(void*& region) noexcept STRATA_REQUIRES(lock_);
+  bool unmap_here(void* region) noexcept STRATA_REQUIRES(lock_);
 
   PageMap& map_;
   os::PageSource& pages_;

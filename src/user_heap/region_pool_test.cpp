@@ -78,9 +78,8 @@ TEST_F(StartedRegionPool, WhatWaitsIsUnmappedOnDemandAndMappedAgainWhereItWas) {
   const RegionPool::Statistics before = pool.statistics();
   const std::size_t mapped = pages.mapped_bytes();
   EXPECT_EQ(pool.unmap_waiting(1), kRegionBytes);
-  // A second time, those that were never in use go as well.
-  while (pool.unmap_waiting(SIZE_MAX) != 0) {
-  }
+  // Those that were never in use go as well.
+  EXPECT_EQ(pool.unmap_waiting(SIZE_MAX), (before.waiting - 1) * kRegionBytes);
   EXPECT_EQ(pages.mapped_bytes(), mapped - before.waiting * kRegionBytes);
   EXPECT_EQ(pool.statistics().regions, before.regions - before.waiting);
   EXPECT_EQ(pool.statistics().waiting, 0u);
@@ -90,24 +89,63 @@ TEST_F(StartedRegionPool, WhatWaitsIsUnmappedOnDemandAndMappedAgainWhereItWas) {
   EXPECT_EQ(pages.mapped_bytes(), mapped);
 }
 
-TEST_F(StartedRegionPool, ThePoolGrowsWhileSomeAreUnmapped) {
-  std::set<void*> regions;
-  void* const unmapped = pool.map_aligned(kRegionBytes, kRegionBytes);
-  pool.unmap(unmapped, kRegionBytes);
-  EXPECT_EQ(pool.unmap_waiting(1), kRegionBytes);
-  // Somebody else has its place for a while.
-  ASSERT_EQ(pages.map_at(unmapped, os::page_bytes()), os::MapAt::kMapped);
+TEST_F(StartedRegionPool, APlaceThatSomebodyElseHasIsGivenUpAndTheNextOneTaken) {
+  std::vector<void*> regions;
+  while (regions.empty() || pool.statistics().waiting != 0)
+    regions.push_back(pool.map_aligned(kRegionBytes, kRegionBytes));
+  for (void* const region : regions) pool.unmap(region, kRegionBytes);
+  EXPECT_EQ(pool.unmap_waiting(SIZE_MAX), regions.size() * kRegionBytes);
+  // The first one was unmapped last.
+  ASSERT_EQ(pages.map_at(regions.front(), os::page_bytes()), os::MapAt::kMapped);
+  std::set<void*> again;
+  for (std::size_t i = 1; i < regions.size(); ++i)
+    again.insert(pool.map_aligned(kRegionBytes, kRegionBytes));
+  EXPECT_EQ(again, std::set<void*>(regions.begin() + 1, regions.end()));
+  EXPECT_EQ(pool.statistics().regions, regions.size() - 1);
   for (int i = 0; i < 300; ++i) {
     void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
     EXPECT_NE(region, nullptr);
-    EXPECT_TRUE(regions.insert(region).second);
+    EXPECT_NE(region, regions.front());
+    EXPECT_TRUE(again.insert(region).second);
   }
-  pages.unmap(unmapped, os::page_bytes());
-  while (regions.count(unmapped) == 0) {
-    void* const region = pool.map_aligned(kRegionBytes, kRegionBytes);
-    ASSERT_NE(region, nullptr);
-    EXPECT_TRUE(regions.insert(region).second);
+}
+
+/// A heap over the pool, with some free regions.
+struct HeapOverRegionPool : StartedRegionPool {
+  MemoryLimit limit;
+  MetadataArena metadata{pages, &limit};
+  PageHeap heap{map, metadata, limit, pool, 1};
+
+  void SetUp() override {
+    StartedRegionPool::SetUp();
+    heap.configure(HeapAddresses::kNone, HugePages::kNever, kRegionBytes);
+    std::vector<Span*> spans;
+    for (int i = 0; i < 4; ++i) spans.push_back(heap.allocate(kPagesPerRegion));
+    ASSERT_EQ(pool.statistics().waiting, 0u);
+    for (Span* const span : spans) heap.deallocate(*span);
   }
+};
+
+TEST_F(HeapOverRegionPool, FreeRegionsThatTheKernelCannotUnmapStayTheHeaps) {
+  pages.refuse_unmaps(true);
+  EXPECT_EQ(heap.unmap(SIZE_MAX), 0u);
+  EXPECT_EQ(heap.statistics().regions, 4u);
+  EXPECT_EQ(pool.statistics().waiting, 0u);
+  heap.check_invariants();
+  pages.refuse_unmaps(false);
+  EXPECT_EQ(heap.unmap(kRegionBytes + 1), 2 * kRegionBytes);
+  EXPECT_EQ(pool.statistics().regions, 2u);
+  heap.check_invariants();
+}
+
+TEST_F(HeapOverRegionPool, WhatIsInNoHeapIsUnmappedFirst) {
+  void* const waiting = pool.map_aligned(kRegionBytes, kRegionBytes);
+  pool.unmap(waiting, kRegionBytes);
+  const std::size_t in_no_heap = pool.statistics().waiting * kRegionBytes;
+  EXPECT_EQ(heap.unmap(in_no_heap), in_no_heap);
+  EXPECT_EQ(heap.statistics().regions, 4u);
+  EXPECT_EQ(heap.unmap(SIZE_MAX), 4 * kRegionBytes);
+  EXPECT_EQ(pool.statistics().regions, 0u);
 }
 
 TEST_F(StartedRegionPool, AtALimitOfAddressesAHugeBlockGetsThoseOfFreeRegions) {
