@@ -237,7 +237,7 @@ std::size_t Engine::release_all() noexcept {
 }
 
 bool Engine::make_room_for_bookkeeping(std::size_t bytes) noexcept {
-  return limit_.has_room_everywhere(kRegionBytes) &&
+  return !lies_in_own_pages_ && limit_.has_room_everywhere(kRegionBytes) &&
          page_heap_.unmap(1, std::max(bytes, kRegionBytes)) != 0;
 }
 

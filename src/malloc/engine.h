@@ -37,7 +37,7 @@ class Engine {
     HeapNumber number = 0;
     /// Where regions come from, one by one, at addresses that a shared map covers.
     os::PageSource* regions = nullptr;
-    /// Where huge blocks come from, if not from `pages`.
+    /// Where huge blocks come from, if not from `pages`: then regions and they are the program's.
     os::PageSource* blocks = nullptr;
     /// Where bookkeeping comes from, if not from `pages`. The source never maps it beside the
     /// program's memory.
@@ -56,6 +56,7 @@ class Engine {
       : pages_(ground.pages),
         map_(map),
         shares_map_(ground.number != 0),
+        lies_in_own_pages_(ground.blocks != nullptr),
         metadata_(ground.of_bookkeeping(), &limit_,
                   ground.number == 0 ? MetadataArena::Life::kForever
                                      : MetadataArena::Life::kUntilDiscarded),
@@ -411,6 +412,7 @@ class Engine {
   os::PageSource& pages_;
   PageMap& map_;
   const bool shares_map_;
+  const bool lies_in_own_pages_;  // of the program; bookkeeping never does
   MemoryLimit limit_;
   MetadataArena metadata_;
   PageHeap page_heap_;

@@ -37,6 +37,23 @@ TEST_F(EngineTest, TwoEnginesStandSideBySide) {
   there.deallocate(b);
 }
 
+TEST(Engine, ARegionOfTheProgramsOwnSourceIsNoRoomForBookkeeping) {
+  os::FakePageSource kernel;
+  os::FakePageSource own;
+  PageMap map;
+  ASSERT_TRUE(map.cover(std::uintptr_t{1} << 48, os::kernel_pages()));
+  for (const bool is_programs : {true, false}) {
+    os::PageSource* const blocks = is_programs ? &own : nullptr;
+    const auto engine = std::make_unique<Engine>(
+        Engine::Ground{.pages = kernel, .number = 1, .regions = &own, .blocks = blocks}, map);
+    ASSERT_TRUE(engine->start(Options{}, 0));
+    engine->deallocate_large(engine->allocate_large(kMiB, 16).address);
+    EXPECT_EQ(engine->make_room_for_bookkeeping(1), !is_programs);
+    engine->discard();
+  }
+  map.discard(os::kernel_pages());
+}
+
 TEST_F(EngineTest, EverySizeHasItsUsableBytesAndItsAlignment) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
