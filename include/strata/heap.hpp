@@ -53,9 +53,10 @@ class Heap {
 
   /// Supplies memory for a heap's blocks instead of the kernel: from a buffer, a pool of huge
   /// pages, a file, one NUMA node. A heap maps 2 MiB at a time, aligned to 2 MiB, for blocks up to
-  /// 1 MiB, and a range for each larger block. It keeps the former until it ends, and unmaps the
-  /// latter as soon as the block is freed. Bookkeeping and guarded blocks lie in the process's own
-  /// memory, so only one process can keep its blocks in a shared range.
+  /// 1 MiB, and a range for each larger block. It keeps the former until it ends or a larger block
+  /// is refused, and unmaps the latter as soon as the block is freed. Bookkeeping and guarded
+  /// blocks lie in the process's own memory, so only one process can keep its blocks in a shared
+  /// range.
   ///
   /// `context` is passed to each call. It must outlive the heap, as must all that the calls need.
   /// \threads  Any number of calls at once, with locks of the heap held: they must not call a heap

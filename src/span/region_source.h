@@ -21,8 +21,9 @@ namespace strata {
 
 /// Makes the regions of a page heap: maps chunks of them, allocates their descriptions, and decides
 /// whether each asks for huge pages. PageHeap owns it; its shards call it.
-/// \threads  Any number at once; one lock. Under it, the only system calls map a new chunk, unmap a
-///           region or map it again, and ask whether an earlier region is touched.
+/// \threads  Any number at once; one lock. Under it, the only system calls map a new chunk and
+///           commit its part of the page map, unmap a region or map it again, advise on huge pages,
+///           and ask whether an earlier region is touched.
 class RegionSource {
  public:
   struct Statistics {
