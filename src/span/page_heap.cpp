@@ -201,8 +201,9 @@ std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexce
     const std::size_t then = vain_free_bytes_.load(std::memory_order_relaxed);
     if (free_bytes() < then + std::max(max_bytes, requested)) return 0;
   }
-  // What is in no heap goes first.
+  // What is in no heap goes first, then what was not begun.
   std::size_t unmapped = source_.pages().unmap_waiting(max_bytes);
+  if (unmapped < max_bytes) unmapped += source_.unmap_fresh(max_bytes - unmapped);
   for_each_shard([&](PageShard& shard) {
     if (unmapped < max_bytes) unmapped += shard.unmap(max_bytes - unmapped);
   });

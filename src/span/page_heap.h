@@ -177,8 +177,9 @@ class PageHeap {
   /// \returns  How many.
   std::size_t decommit_unneeded() noexcept;
 
-  /// Unmaps free regions until so many bytes of addresses are gone: the kernel, or the program's
-  /// page source, refuses a huge block although the heap holds addresses that it does not use.
+  /// Unmaps free regions, begun or not, until so many bytes of addresses are gone: the kernel, or
+  /// the program's page source, refuses a huge block although the heap holds addresses that it does
+  /// not use.
   /// Skips it if it was in vain shortly before, unless as much has become free meanwhile as is
   /// requested.
   /// \param requested  how long the refused block is, if longer

@@ -74,6 +74,7 @@ TEST_F(PageHeapRelease, UnmapsFreeRegionsAndMapsThemAgainWhereTheyWere) {
   char* const live = spans.back()->start;
   std::set<const char*> starts;
   for (const Span* span : spans) starts.insert(span->start);
+  while (heap.statistics().reserved_bytes != 0) allocate(1, kPagesPerRegion);
   const std::size_t regions = heap.statistics().regions;
   deallocate({spans.begin(), spans.end() - 1});
   const std::size_t before = pages.mapped_bytes();
@@ -82,18 +83,35 @@ TEST_F(PageHeapRelease, UnmapsFreeRegionsAndMapsThemAgainWhereTheyWere) {
   EXPECT_EQ(heap.unmap(kAll), 0u);
   EXPECT_EQ(pages.mapped_bytes(), before - 9 * kRegionBytes);
   EXPECT_EQ(heap.idle_pages(), 0u);
-  EXPECT_EQ(heap.limit().held_bytes(), kRegionBytes + space.metadata.mapped_bytes());
+  EXPECT_EQ(heap.limit().held_bytes(),
+            (regions - 9) * kRegionBytes + space.metadata.mapped_bytes());
   EXPECT_EQ(heap.statistics().regions, regions - 9);
   EXPECT_EQ(space.map.region_of(spans.front()->start), nullptr);
   heap.check_invariants();
-  // First come the regions of the chunk that were not begun.
-  for (std::size_t left = heap.statistics().reserved_bytes; left != 0; left -= kRegionBytes)
-    starts.insert(allocate(1, kPagesPerRegion).front()->start);
   for (const Span* span : allocate(9, kPagesPerRegion)) {
     EXPECT_EQ(starts.count(span->start), 1u);
     EXPECT_NE(span->start, live);
     EXPECT_TRUE(span->is_zero);
   }
+}
+
+TEST_F(PageHeapRelease, RegionsOfTheChunkThatWereNotBegunAreUnmappedFirst) {
+  deallocate(allocate(1, kPagesPerRegion));
+  const std::size_t fresh = heap.statistics().reserved_bytes;
+  ASSERT_GT(fresh, kRegionBytes);
+  const std::size_t before = pages.mapped_bytes();
+  EXPECT_EQ(heap.unmap(1), kRegionBytes);
+  EXPECT_EQ(heap.unmap(fresh - kRegionBytes), fresh - kRegionBytes);
+  EXPECT_EQ(heap.statistics().reserved_bytes, 0u);
+  EXPECT_EQ(heap.statistics().regions, 1u);
+  EXPECT_EQ(heap.idle_pages(), kPagesPerRegion);
+  EXPECT_EQ(heap.unmap(kAll), kRegionBytes);
+  heap.check_invariants();
+  const std::size_t count = fresh / kRegionBytes + 1;
+  for (const Span* span : allocate(count, kPagesPerRegion)) EXPECT_TRUE(span->is_zero);
+  EXPECT_EQ(heap.statistics().regions, count);
+  EXPECT_EQ(heap.statistics().reserved_bytes, 0u) << "all are where they were";
+  EXPECT_LE(pages.mapped_bytes(), before + space.metadata.mapped_bytes());
 }
 
 TEST_F(PageHeapRelease, WhereThePlaceOfAnUnmappedRegionIsTakenAnotherIsMapped) {
@@ -111,12 +129,17 @@ TEST_F(PageHeapRelease, WhereThePlaceOfAnUnmappedRegionIsTakenAnotherIsMapped) {
 
 TEST_F(PageHeapRelease, ARegionThatCannotBeUnmappedStays) {
   deallocate(allocate(2, kPagesPerRegion));
+  const std::size_t held = heap.limit().held_bytes();
   pages.refuse_unmaps(true);
   const std::size_t regions = heap.statistics().regions;
   EXPECT_EQ(heap.unmap(kAll), 0u);
   EXPECT_EQ(heap.statistics().regions, regions);
+  EXPECT_EQ(heap.limit().held_bytes(), held);
+  heap.check_invariants();
   pages.refuse_unmaps(false);
-  EXPECT_EQ(heap.unmap(kAll), 2 * kRegionBytes);
+  const std::size_t fresh = heap.statistics().reserved_bytes;
+  EXPECT_EQ(heap.unmap(kAll), fresh + 2 * kRegionBytes);
+  EXPECT_EQ(heap.limit().held_bytes(), space.metadata.mapped_bytes());
 }
 
 TEST_F(PageHeapRelease, GivesBackNoMoreThanAskedFor) {

@@ -31,6 +31,18 @@ void RegionSource::configure(std::uintptr_t first_region, HugePages huge_pages,
   unmapped.is_split = unmapped.awaits_touch = false;
 }
 
+/// \returns  a new description, without a place; nullptr if there is no memory for it
+[[gnu::always_inline]] inline Region* RegionSource::describe() noexcept {
+  // Zeroed, and touched only where it is used: most programs are small.
+  void* const memory = metadata_.allocate_forever(sizeof(Region));
+  if (memory == nullptr) return nullptr;
+  auto* const region = static_cast<Region*>(memory);
+  region->owner = number_;
+  region->free_pages = ~PageMask{0};
+  std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
+  return region;
+}
+
 /// Begins a region of the newest chunk, or of a new one.
 /// \param region  an unmapped one, whose description it takes; nullptr: allocates one
 /// \returns  nullptr if there is no memory for it
@@ -39,13 +51,8 @@ void RegionSource::configure(std::uintptr_t first_region, HugePages huge_pages,
   char* const start = fresh_.choose(seed_ != 0 ? random_word(seed_, regions_) : 0);
   if (!map_.open(start, kRegionBytes)) return nullptr;
   if (region == nullptr) {
-    // Zeroed, and touched only where it is used: most programs are small.
-    void* const memory = metadata_.allocate_forever(sizeof(Region));
-    if (memory == nullptr) return nullptr;
-    region = static_cast<Region*>(memory);
-    region->owner = number_;
-    region->free_pages = ~PageMask{0};
-    std::memset(region->head_of_page, Region::kNoSpan, sizeof region->head_of_page);
+    region = describe();
+    if (region == nullptr) return nullptr;
   } else {
     reuse(*region);
   }
@@ -113,6 +120,25 @@ bool RegionSource::unmap(Region& region) noexcept {
   --regions_;
   unmapped_.push_front(region);
   return true;
+}
+
+std::size_t RegionSource::unmap_fresh(std::size_t max_bytes) noexcept {
+  LockGuard guard(lock_);
+  std::size_t unmapped = 0;
+  while (unmapped < max_bytes && !fresh_.is_empty()) {
+    char* const start = fresh_.choose(0);
+    if (!map_.open(start, kRegionBytes) || !pages_.unmap_for_good(start, kRegionBytes)) break;
+    fresh_.remove(start);
+    chunks_.forget_refusal();
+    unmapped += kRegionBytes;
+    // Accepted loss: a place that nothing describes. It is tried last, since it may need what was
+    // just unmapped.
+    if (Region* const region = describe()) {
+      region->start = start;
+      unmapped_.push_front(*region);
+    }
+  }
+  return unmapped;
 }
 
 void RegionSource::discard() noexcept {

@@ -55,6 +55,10 @@ class RegionSource {
   /// lies there by then.
   /// \returns  False, and it is still there, if the kernel has no mapping left for the hole.
   bool unmap(Region& region) noexcept;
+  /// Unmaps regions of the newest chunk that were not begun, until so many bytes are gone. They are
+  /// mapped again as those of unmap() are.
+  /// \returns  how many bytes
+  std::size_t unmap_fresh(std::size_t max_bytes) noexcept;
   /// Gives back what is reserved. Every region was given back before.
   void discard() noexcept;
 
@@ -105,6 +109,7 @@ class RegionSource {
   bool is_touched() noexcept STRATA_REQUIRES(lock_);
   os::MapAt map_again(Region& unmapped) noexcept STRATA_REQUIRES(lock_);
   void reuse(Region& unmapped) noexcept STRATA_REQUIRES(lock_);
+  Region* describe() noexcept STRATA_REQUIRES(lock_);
   Region* begin_fresh(Region* region) noexcept STRATA_REQUIRES(lock_);
   void advise(char* start, std::size_t bytes, bool is_huge) noexcept STRATA_REQUIRES(lock_);
   bool map_chunk() noexcept STRATA_REQUIRES(lock_);
