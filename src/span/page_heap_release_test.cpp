@@ -127,6 +127,31 @@ TEST_F(PageHeapRelease, WhereThePlaceOfAnUnmappedRegionIsTakenAnotherIsMapped) {
   EXPECT_EQ(space.map.region_of(place), nullptr);
 }
 
+TEST_F(PageHeapRelease, AnUnmappedRegionAsksForHugePagesAgainAndIsNoLongerSplit) {
+  RecordingPageSource huge_pages;
+  FakeAddressSpace huge(huge_pages, HugePages::kAlways);
+  const auto advised = [&](FakePageSource::Call call) { return huge_pages.calls(call); };
+  Span* const first = huge.heap.allocate(1);
+  char* const place = first->start;
+  while (huge.heap.statistics().reserved_bytes != 0) huge.heap.allocate(kPagesPerRegion);
+  huge.heap.deallocate(*huge.heap.allocate(kPagesPerRegion - 1));
+  EXPECT_EQ(huge.heap.decommit(5), 5u) << "small pages back this region now";
+  huge.heap.deallocate(*first);
+  const std::size_t huge_regions = huge.heap.statistics().huge_regions;
+  EXPECT_EQ(huge.heap.unmap(kAll), kRegionBytes);
+  EXPECT_EQ(huge.heap.statistics().huge_regions, huge_regions - 1);
+  const std::size_t asked = advised(FakePageSource::kAdviseHuge);
+  const std::size_t small = advised(FakePageSource::kAdviseSmall);
+  Span* const again = huge.heap.allocate(kPagesPerRegion);
+  EXPECT_EQ(again->start, place);
+  EXPECT_EQ(huge.heap.statistics().huge_regions, huge_regions);
+  EXPECT_EQ(advised(FakePageSource::kAdviseHuge), asked + 1);
+  EXPECT_TRUE(huge.heap.resize(*again, 1));
+  huge.heap.decommit(5);
+  EXPECT_EQ(advised(FakePageSource::kAdviseSmall), small + 1) << "it was whole again";
+  huge.heap.check_invariants();
+}
+
 TEST_F(PageHeapRelease, ARegionThatCannotBeUnmappedStays) {
   deallocate(allocate(2, kPagesPerRegion));
   const std::size_t held = heap.limit().held_bytes();
