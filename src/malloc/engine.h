@@ -256,8 +256,8 @@ class Engine {
   /// \param bytes  what was requested
   /// \returns  whether one was unmapped
   bool make_room_for_bookkeeping(std::size_t bytes) noexcept;
-  /// Called when a request is refused for good.
-  void note_refusal() noexcept { page_heap_.note_refusal(); }
+  /// Called when a request for so many bytes is refused for good.
+  void note_refusal(std::size_t bytes) noexcept { page_heap_.note_refusal(bytes); }
   /// Releases what was not needed since the last call, by the layers' own counts.
   /// \returns  bytes
   std::size_t release_unneeded() noexcept;

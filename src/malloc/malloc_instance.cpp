@@ -281,7 +281,7 @@ Engine::Block MallocInstance::serve_or_make_room(ThreadState& thread, std::size_
     if (!engine_.limit().has_room(bytes) || !shared->make_room(bytes)) break;
     block = attempt();
   }
-  if (block.address == nullptr) engine_.note_refusal();
+  if (block.address == nullptr) engine_.note_refusal(bytes);
   return block;
 }
 

@@ -198,8 +198,10 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
 std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexcept {
   const std::uint64_t began = os::monotonic_ns();
   if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
+    const std::size_t wanted = std::max(max_bytes, requested);
     const std::size_t then = vain_free_bytes_.load(std::memory_order_relaxed);
-    if (free_bytes() < then + std::max(max_bytes, requested)) return 0;
+    if (wanted >= vain_bytes_.load(std::memory_order_relaxed) && free_bytes() < then + wanted)
+      return 0;
   }
   // What is in no heap goes first, then what was not begun.
   std::size_t unmapped = source_.pages().unmap_waiting(max_bytes);
@@ -212,9 +214,10 @@ std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexce
   return unmapped;
 }
 
-void PageHeap::note_refusal() noexcept {
+void PageHeap::note_refusal(std::size_t bytes) noexcept {
   if (unmapping_ns_.load(std::memory_order_relaxed) == 0) return;
   const std::uint64_t ns = unmapping_ns_.exchange(0, std::memory_order_relaxed);
+  vain_bytes_.store(bytes, std::memory_order_relaxed);
   vain_free_bytes_.store(free_bytes(), std::memory_order_relaxed);
   vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
                        std::memory_order_relaxed);

@@ -180,14 +180,14 @@ class PageHeap {
   /// Unmaps free regions, begun or not, until so many bytes of addresses are gone: the kernel, or
   /// the program's page source, refuses a huge block although the heap holds addresses that it does
   /// not use.
-  /// Skips it if it was in vain shortly before, unless as much has become free meanwhile as is
-  /// requested.
+  /// Skips it if it was in vain shortly before for a request no longer than this one, unless as
+  /// much has become free meanwhile as is requested.
   /// \param requested  how long the refused block is, if longer
   /// \returns  how many bytes
   /// \cost     a system call per region, under the lock of its shard
   std::size_t unmap(std::size_t max_bytes, std::size_t requested = kRegionBytes) noexcept;
   /// Called when a request is refused for good: what was unmapped for it was unmapped in vain.
-  void note_refusal() noexcept;
+  void note_refusal(std::size_t bytes) noexcept;
 
   /// Whether the region is this heap's: several heaps may share a page map.
   bool owns(const Region& region) const noexcept { return region.owner == number(); }
@@ -321,10 +321,11 @@ class PageHeap {
   unsigned most_ = 1;  // written before there is a second thread
   // The shard that the next thread moves to. relaxed: two may move to one.
   std::atomic<unsigned> next_{1};
-  // How long unmap() took since the last refusal; until when it was in vain, and how much was free
-  // then. relaxed: hints.
+  // How long unmap() took since the last refusal; until when it was in vain, for a request of how
+  // many bytes, and how much was free then. relaxed: hints.
   std::atomic<std::uint64_t> unmapping_ns_{0};
   std::atomic<std::uint64_t> vain_until_ns_{0};
+  std::atomic<std::size_t> vain_bytes_{0};
   std::atomic<std::size_t> vain_free_bytes_{0};
 };
 
