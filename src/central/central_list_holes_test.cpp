@@ -103,7 +103,7 @@ TEST_F(HolesOnTheirWay, WhoHasNoOtherMemoryWaits) {
 
 TEST_F(HolesOnTheirWay, WhoWaitsForSomeDoesNotWaitForAll) {
   std::vector<std::vector<void*>> spans;
-  while (spans.size() != 256) spans.push_back(claim_a_span());
+  while (spans.size() != 1024) spans.push_back(claim_a_span());
   for (std::vector<void*>& objects : spans)
     EXPECT_EQ(list.release(objects.data(), kInSpan / 2), 0u);
   std::atomic<bool> has_had_it = false;
