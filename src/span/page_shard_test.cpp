@@ -51,6 +51,19 @@ struct PageShardTest : ::testing::Test {
   }
 };
 
+/// The same, where the first thread uses so many pages that a kept run may stay whole.
+struct PageShardWithWholeRuns : PageShardTest {
+  static constexpr unsigned kWholeShare = 64;
+  static constexpr unsigned kRun = 4;
+
+  void SetUp() override {
+    PageShardTest::SetUp();
+    meet();
+    for (unsigned i = 0; i < kWholeShare * kRun / kPagesPerRegion; ++i)
+      allocate(kPagesPerRegion, first);
+  }
+};
+
 TEST_F(PageShardTest, ThreadsThatMeetHaveAShardAndRegionsEach) {
   meet();
   EXPECT_NE(first.shard(), second.shard());
@@ -165,12 +178,7 @@ TEST_F(PageShardTest, KeptPagesServeTheThreadsOfTheirShard) {
   EXPECT_EQ(heap.allocate_kept(keeper, 5, second), nullptr) << "another thread may have been there";
 }
 
-TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideOtherRequests) {
-  meet();
-  constexpr unsigned kWholeShare = 64;
-  constexpr unsigned kRun = 4;
-  for (unsigned i = 0; i < kWholeShare * kRun / kPagesPerRegion; ++i)
-    allocate(kPagesPerRegion, first);
+TEST_F(PageShardWithWholeRuns, AFewKeptRunsStayWholeBesideOtherRequests) {
   PagePlace of_objects(first.shard());
   ASSERT_TRUE(keep(allocate(kRun, first)));
   const PageShard* const keeper = heap.keeper_of(kRun, first);
@@ -189,12 +197,7 @@ TEST_F(PageShardTest, AFewKeptRunsStayWholeBesideOtherRequests) {
   EXPECT_EQ(heap.keeper_of(kRun, first), nullptr);
 }
 
-TEST_F(PageShardTest, AKeptRunServesAnyRequestThatWouldBeRefused) {
-  meet();
-  constexpr unsigned kWholeShare = 64;
-  constexpr unsigned kRun = 4;
-  for (unsigned i = 0; i < kWholeShare * kRun / kPagesPerRegion; ++i)
-    allocate(kPagesPerRegion, first);
+TEST_F(PageShardWithWholeRuns, AKeptRunServesAnyRequestThatWouldBeRefused) {
   Span& block = allocate(kRun, first);
   Span& other = allocate(kRun, second);
   ASSERT_TRUE(keep(block) && keep(other));
