@@ -179,9 +179,8 @@ class PageHeap {
 
   /// Unmaps free regions, begun or not, until so many bytes of addresses are gone: the kernel, or
   /// the program's page source, refuses a huge block although the heap holds addresses that it does
-  /// not use.
-  /// Skips it if it was in vain shortly before for a request no longer than this one, unless as
-  /// much has become free meanwhile as is requested.
+  /// not use. Skips it if it was in vain shortly before for a request no longer than this one,
+  /// unless as much has become free meanwhile as is requested.
   /// \param requested  how long the refused block is, if longer
   /// \returns  how many bytes
   /// \cost     a system call per region, under the lock of its shard
