@@ -54,6 +54,14 @@ class Bench(InFolder):
         self.assertIn("--mode immediate|window|batch|lifetime", done.stdout)
         self.assertIn("default 64, 1 to 67108864 bytes", done.stdout)
 
+    def test_options_of_strata_are_set_and_varied(self):
+        done, rows = self.bench("--set", "random=off", "--vary", "checks=basic,frees", allocators="system,strata")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row["contender"] for row in rows], ["system", "strata checks=basic", "strata checks=frees"])
+        for row in rows:
+            self.assertEqual(row["params"]["STRATA_RANDOM"], "off")
+        self.assertIn("strata checks=frees", done.stdout)
+
     def test_every_option_is_a_dimension_of_the_matrix(self):
         done, rows = self.bench("--threads", "1,2", "--size", "16,64", "--mode=immediate", "--label", "mine",
                                 allocators=f"system,{library('forwarding_malloc')}")

@@ -288,6 +288,18 @@ class Compare(InFolder):
         self.assertIn("full\n", done.stderr)
         self.assertEqual(rows["mine"]["params"]["STRATA_CHECKS"], "full")
 
+    def test_strata_takes_part_once_with_each_varied_value(self):
+        show = ("sh", "-c", "echo $STRATA_CHECKS, $STRATA_DECAY_MS.")
+        done, rows = self.compare("--runs", "1", "--warmup", "0", "--vary", "checks=basic,full", "--set", "decay_ms=9",
+                                  "--show-output", allocators=f"system,mine={LIKE_STRATA}", command=show)
+        self.assertEqual(list(rows), ["system", "mine checks=basic", "mine checks=full"])
+        for name, checks in zip(rows, ("", "basic", "full")):
+            self.assertIn(f"--- {name}, round 1\n{checks}, 9.\n", done.stderr)
+        done, rows = self.compare("--runs", "1", "--vary", "checks=basic,full", "--vary", "decay_ms=1,2",
+                                  allocators=f"mine={LIKE_STRATA}")
+        self.assertEqual(list(rows), ["mine checks=basic decay_ms=1", "mine checks=basic decay_ms=2",
+                                      "mine checks=full decay_ms=1", "mine checks=full decay_ms=2"])
+
     def test_settings_count_for_a_program_that_is_linked_with_strata(self):
         command = (str(FIXTURES / "linked_with_strata"),)
         done, rows = self.compare("--runs", "1", "--set", "checks=full", allocators="system", command=command)
@@ -384,7 +396,18 @@ class Refusals(InFolder):
         self.assertIn("--set has no effect: Strata is not among the allocators", self.refused_compare(*others, "--set", "checks=full"))
         self.assertIn("--set: STRATA_CHEKS is not an option",
                       self.refused_compare("--allocators", f"mine={LIKE_STRATA}", "--set", "cheks=full"))
+        mine = ("--allocators", f"mine={LIKE_STRATA}")
+        self.assertIn("--vary: STRATA_CHEKS is not an option", self.refused_compare(*mine, "--vary", "cheks=full"))
+        self.assertIn("--vary is 'checks'; give name=value", self.refused_compare(*mine, "--vary", "checks"))
+        self.assertIn("--vary has an empty entry", self.refused_compare(*mine, "--vary", "checks=full,"))
+        self.assertIn("allocator 'mine checks=full' is given twice", self.refused_compare(*mine, "--vary", "checks=full,full"))
+        for twice in (("--set", "checks=full"), ("--vary", "checks=frees")):
+            self.assertIn("--vary: STRATA_CHECKS has a value already; give it once",
+                          self.refused_compare(*mine, *twice, "--vary", "checks=basic"))
         for command, *words in (("compare", "--", PROGRAM), ("bench", "churn")):
+            for option in ("--set", "--vary"):
+                self.assertIn(f"{option} has no effect: Strata is not among the allocators",
+                              self.refused(command, *others, option, "checks=full", *words))
             for names in (others, ("--allocators", f"strata={FORWARDING}")):
                 self.assertIn("--library has no effect: it is for the allocator",
                               self.refused(command, *names, "--library", LIKE_STRATA, *words))
@@ -740,12 +763,12 @@ class WithStrata(InFolder):
 
     def test_a_setting_that_the_library_does_not_know_is_refused_before_anything_runs(self):
         marker = pathlib.Path(tempfile.gettempdir()) / f"strata-ran-{os.getpid()}"
-        for command in ("run", "compare"):
+        for command, option in (("run", "--set"), ("compare", "--set"), ("compare", "--vary")):
             for setting, sentence in (("cheks=full", "STRATA_CHEKS is not an option"),
                                       ("checks=ful", "STRATA_CHECKS is 'ful'; give ")):
-                done = strata(command, "--set", "checks=full", "--set", setting, "--", "touch", str(marker))
+                done = strata(command, "--set", "random=off", option, setting, "--", "touch", str(marker))
                 self.assertEqual(done.returncode, 2)
-                self.assertIn(sentence, done.stderr)
+                self.assertIn(f"strata {command}: {option}: {sentence}", done.stderr)
         self.assertFalse(marker.exists())
 
     def test_options_marks_what_is_set_and_what_is_not_understood(self):

@@ -16,8 +16,7 @@ ProcessPlan process_plan(const ComparisonPlan& plan, const Contender& contender,
   ProcessPlan process;
   process.program = plan.program;
   process.arguments = plan.command;
-  process.environment = Environment::with_allocator(contender.library);
-  for (const auto& [name, value] : plan.settings) process.environment.set(name, value);
+  process.environment = contender.environment();
   process.output_fd = output_fd;
   process.timeout_s = plan.timeout_s;
   return process;
@@ -44,7 +43,6 @@ Row make_row(const ComparisonPlan& plan, const Contender& contender, const Tally
   row.params["runs"] = plan.runs;
   row.params["warmup"] = plan.warmup;
   row.params["timeout_s"] = plan.timeout_s;
-  for (const auto& [name, value] : plan.settings) row.params[name] = value;
   auto add = [&](const char* name, auto member) {
     std::vector<double> samples;
     for (const ProcessResult& run : tally.runs) samples.push_back(static_cast<double>(run.*member));

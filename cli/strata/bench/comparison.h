@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "contenders/contender.h"
@@ -19,8 +18,6 @@ struct ComparisonPlan {
   std::string program;               ///< a path, from find_program()
   std::vector<std::string> command;  ///< argv, beginning with the program's name
   std::vector<Contender> contenders;
-  /// environment variables for every run
-  std::vector<std::pair<std::string, std::string>> settings;
   int runs = 6;
   int warmup = 1;
   double timeout_s = 0;

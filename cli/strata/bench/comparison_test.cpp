@@ -58,13 +58,13 @@ TEST(Comparison, InterleavesAndLeavesTheWarmUpOut) {
 TEST(Comparison, AFailureEndsItsOwnContenderOnly) {
   SignalWatch signals;
   ComparisonPlan plan = shell_plan("echo \"library: $LD_PRELOAD\"; test -z \"$FAILS\"");
-  plan.contenders = {{"system", "", ""}};
-  plan.settings = {{"FAILS", "1"}};
+  plan.contenders = {{"system", "", "", false, {{"FAILS", "1"}}}, {"other", "", ""}};
   std::vector<Row> rows = run_comparison(plan, signals, {});
   EXPECT_FALSE(rows[0].ok);
   EXPECT_EQ(rows[0].reason, "exit status 1, in warm-up 1 of 1");
   EXPECT_EQ(rows[0].last_output, "library: ");
   EXPECT_TRUE(rows[0].metrics.empty());
+  EXPECT_TRUE(rows[1].ok);
 }
 
 TEST(ComparisonReport, MarksTheFastestAndTheLeanestAgainstSystem) {

@@ -64,7 +64,7 @@ CellRun run_cell(const BenchPlan& plan, const BenchCell& cell, const Contender& 
   process.program = helper_path("strata-cell");
   process.arguments = task.words();
   process.arguments.insert(process.arguments.begin(), "strata-cell");
-  process.environment = Environment::with_allocator(contender.library);
+  process.environment = contender.environment();
   process.inherited_fds = {watch.board_fd(), findings.fd()};
   process.output_fd = output.fd();
   process.timeout_s = plan.timeout_s;

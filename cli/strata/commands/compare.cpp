@@ -6,7 +6,6 @@
 #include "bench/comparison.h"
 #include "commands/comparison_tables.h"
 #include "commands/measuring_command.h"
-#include "commands/settings.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
@@ -27,6 +26,7 @@ Examples:
   strata compare -- python3 app.py
   strata compare --allocators system,strata,mine=./libmine.so --runs 9 -- ./server --self-test
   strata compare --json results.json -- sort --parallel=2 < words.txt
+  strata compare --allocators strata --vary cache_bytes=1m,32m -- ./server --self-test
 
 Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.
 Each run reads standard input from the start if it is a file, else it has none. What a run leaves
@@ -41,8 +41,6 @@ class CompareCommand final : public MeasuringCommand {
     add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
     add_option("--scenario", scenario_, "NAME",
                "Name in the results (default: that of the program)");
-    add_list_option("--set", settings_, "NAME=VALUE",
-                    "Set an option of Strata's library, STRATA_NAME; may be repeated");
     add_flag("--show-output", shows_output_, "Show what the command prints, on standard error");
   }
 
@@ -62,7 +60,6 @@ class CompareCommand final : public MeasuringCommand {
     plan.runs = runs();
     plan.warmup = static_cast<int>(parse_count("--warmup", warmup_, 0, kMostRuns));
     plan.timeout_s = timeout_s();
-    for (const std::string& text : settings_) plan.settings.push_back(parse_setting(text));
     try {
       plan.program = find_program(plan.command.front());
     } catch (const UsageError& error) {
@@ -70,25 +67,13 @@ class CompareCommand final : public MeasuringCommand {
     }
     plan.scenario =
         scenario_.empty() ? std::filesystem::path(plan.program).filename().string() : scenario_;
-    plan.contenders = checked(parse_contenders(allocators(), library()), plan.settings);
+    plan.contenders = checked(parse_contenders(allocators(), library()), plan.program);
     std::string why_not = why_not_preloadable(plan.program);
     for (const Contender& contender : plan.contenders) {
       if (!contender.library.empty() && !why_not.empty()) {
         throw UsageError(fmt::format("{} {}; compare a program that takes preloaded libraries",
                                      plan.program, why_not));
       }
-      if (is_strata(contender)) check_settings(plan.settings, contender.library);
-    }
-    if (!plan.settings.empty() &&
-        std::none_of(plan.contenders.begin(), plan.contenders.end(), is_strata)) {
-      if (linked_allocator(plan.program).find(kStrata) == std::string::npos) {
-        throw UsageError(fmt::format(
-            "--set has no effect: Strata is not among the allocators; add strata, or, for a "
-            "program that has Strata linked in statically, set {} in the environment",
-            plan.settings.front().first));
-      }
-      const std::string library = linked_library(plan.program);
-      check_settings(plan.settings, library.empty() ? parse_contender(kStrata).library : library);
     }
     warn_of_own_malloc(plan.program, plan.command.front());
     return plan;
@@ -141,7 +126,6 @@ class CompareCommand final : public MeasuringCommand {
 
   std::string warmup_ = "1";
   std::string scenario_;
-  std::vector<std::string> settings_;
   bool shows_output_ = false;
 };
 

@@ -17,6 +17,10 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
     : Command(app, name, description, examples), name_(name), timeout_(timeout) {
   add_option("--allocators", allocators_, "A,B,...",
              "Allocators, groups, or name=FILE (default general)");
+  add_list_option("--set", set_, "NAME=VALUE",
+                  "Set an option of Strata's library, STRATA_NAME; may be repeated");
+  add_list_option("--vary", varied_, "NAME=A,B,...",
+                  "Strata takes part once with each of these values; may be repeated");
   add_option("--runs", runs_, "N", "Measured runs under each allocator (default 6)");
   add_option("--timeout", timeout_, "S",
              fmt::format("End a run after this long; 0: never (default {})", timeout));
@@ -30,7 +34,7 @@ MeasuringCommand::MeasuringCommand(CLI::App& app, const char* name, const char* 
 // Does everything before a temporary folder exists, because an interruption meanwhile ends the
 // process.
 std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contenders,
-                                                 const Settings& settings) {
+                                                 const std::string& program) {
   for (const Contender& contender : contenders) {
     check_preload(contender);
     if (!contender.library.empty() || contender.is_in_process) continue;
@@ -41,14 +45,31 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
         everywhere, contender.name);
   }
   find_versions(contenders);
+  take_settings(contenders, program);
+  return contenders;
+}
+
+void MeasuringCommand::take_settings(std::vector<Contender>& contenders,
+                                     const std::string& program) {
+  settings_ = parse_settings(set_);
+  if (std::none_of(contenders.begin(), contenders.end(), is_strata)) {
+    if (!varied_.empty()) {
+      throw UsageError(
+          "--vary has no effect: Strata is not among the allocators; add strata to --allocators");
+    }
+    check_settings_of_program(settings_, program);
+  }
+  for (Contender& contender : contenders) contender.settings = settings_;
+  for (const std::string& word : varied_) vary(contenders, word);
   for (const Contender& contender : contenders) {
     if (!is_strata(contender)) continue;
-    for (auto& setting : settings_of_environment(contender.library, settings)) {
+    check_settings("--set", settings_, contender.library);
+    check_settings("--vary", contender.settings, contender.library);
+    for (auto& setting : settings_of_environment(contender.library, contender.settings)) {
       if (std::find(inherited_.begin(), inherited_.end(), setting) == inherited_.end())
         inherited_.push_back(std::move(setting));
     }
   }
-  return contenders;
 }
 
 ResultOutputs MeasuringCommand::open_outputs(const std::vector<std::string>& inputs) const {
@@ -68,6 +89,7 @@ int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& s
     progress.clear();
     for (Row& row : results.rows) {
       row.label = label_;
+      for (const auto& [name, value] : settings_) row.params[name] = value;
       for (const auto& [name, value] : inherited_) row.params[name] = value;
     }
     const auto says_nothing = [](const Row& row) {

@@ -30,12 +30,14 @@ class MeasuringCommand : public Command {
   int runs() const { return static_cast<int>(parse_count("--runs", runs_, 1, kMostRuns)); }
   double timeout_s() const { return parse_seconds("--timeout", timeout_); }
   const std::string& allocators() const { return allocators_; }
-  /// Checks that the contenders can be preloaded and adds their versions. For Strata, notes the
-  /// options that the environment sets; results include them.
-  /// \param settings  replace those of the environment
-  /// \errors  UsageError for a library that cannot be preloaded, and for a value that Strata does
-  ///          not understand.
-  std::vector<Contender> checked(std::vector<Contender> contenders, const Settings& settings = {});
+  /// Checks that the contenders can be preloaded, adds their versions, and gives them the settings
+  /// of --set and --vary. Notes the options of Strata that --set or the environment sets: results
+  /// include them.
+  /// \param program  which may have Strata linked in; empty: none
+  /// \errors  UsageError for a library that cannot be preloaded, for a value that Strata does not
+  ///          understand, and for settings where no Strata runs.
+  std::vector<Contender> checked(std::vector<Contender> contenders,
+                                 const std::string& program = {});
   const std::string& library() const { return library_; }
 
   /// Opens the files of --json and --csv at once, so that an hour of measuring never ends in
@@ -60,6 +62,7 @@ class MeasuringCommand : public Command {
   std::vector<std::string> add_replays(BenchPlan& plan, const std::vector<std::string>& traces,
                                        const ReplayOptions& options, TemporaryFolder& folder,
                                        SignalWatch& signals) const;
+  void take_settings(std::vector<Contender>& contenders, const std::string& program);
 
   const char* name_;
   std::string allocators_ = "general";
@@ -70,7 +73,10 @@ class MeasuringCommand : public Command {
   std::string json_;
   std::string csv_;
   bool is_quiet_ = false;
-  Settings inherited_;
+  std::vector<std::string> set_;
+  std::vector<std::string> varied_;
+  Settings settings_;   // of --set
+  Settings inherited_;  // of the environment
 };
 
 }  // namespace strata::cli

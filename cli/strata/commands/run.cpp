@@ -48,19 +48,16 @@ class RunCommand final : public Command {
     const std::vector<std::string>& command = measured_command(line);
     ProcessPlan plan;
     plan.environment = Environment::inherited();
-    Settings settings;
-    for (const std::string& text : settings_) {
-      settings.push_back(parse_setting(text));
-      refuse_setting_of_option(settings.back().first);
-      plan.environment.set(settings.back().first, settings.back().second);
-    }
+    const Settings settings = parse_settings(settings_);
+    for (const auto& setting : settings) refuse_setting_of_option(setting.first);
+    plan.environment.set(settings);
     set_profile(plan.environment);
     if (wants_stats_) plan.environment.set("STRATA_STATS", "exit");
     plan.program = find_program(command.front());
     plan.arguments = command;
     Contender strata = parse_contender(kStrata, library_);
     check_preload(strata);
-    check_settings(settings, strata.library);
+    check_settings("--set", settings, strata.library);
     plan.environment.preload(strata.library);
     std::string why_not = why_not_preloadable(plan.program);
     if (!why_not.empty()) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "input/arguments.h"
 #include "input/usage_error.h"
 #include "process/ask_program.h"
+#include "process/program.h"
 #include "process/run_process.h"
 
 namespace strata::cli {
@@ -16,7 +18,7 @@ namespace {
 /// output is anything else.
 nlohmann::json options_with(const Settings& settings, const std::string& library) {
   Environment environment = Environment::with_allocator({});
-  for (const auto& [name, value] : settings) environment.set(name, value);
+  environment.set(settings);
   const std::string answer =
       ask_program(own_path(), {"strata", "options", "--json", "--library", library}, environment);
   nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
@@ -32,7 +34,36 @@ void expect_understood(const nlohmann::json& option, std::string_view where) {
 
 }  // namespace
 
-void check_settings(const Settings& settings, const std::string& library) {
+Settings parse_settings(const std::vector<std::string>& words) {
+  Settings settings;
+  for (const std::string& word : words) settings.push_back(parse_setting("--set", word));
+  return settings;
+}
+
+void vary(std::vector<Contender>& contenders, const std::string& word) {
+  const auto [name, text] = parse_setting("--vary", word);
+  const std::string shown = word.substr(0, word.find('='));
+  std::vector<Contender> varied;
+  for (Contender& contender : contenders) {
+    if (!is_strata(contender)) {
+      varied.push_back(std::move(contender));
+      continue;
+    }
+    for (const auto& setting : contender.settings) {
+      if (setting.first == name)
+        throw UsageError(fmt::format("--vary: {} has a value already; give it once", name));
+    }
+    for (const std::string& value : split_list("--vary", text)) {
+      Contender with_value = contender;
+      with_value.name += fmt::format(" {}={}", shown, value);
+      with_value.settings.emplace_back(name, value);
+      add_named(varied, std::move(with_value));
+    }
+  }
+  contenders = std::move(varied);
+}
+
+void check_settings(const char* option, const Settings& settings, const std::string& library) {
   if (settings.empty()) return;
   const nlohmann::json options = options_with(settings, library);
   if (options.empty()) return;
@@ -41,11 +72,25 @@ void check_settings(const Settings& settings, const std::string& library) {
         options.begin(), options.end(),
         [&wanted = name](const nlohmann::json& option) { return option["name"] == wanted; });
     if (found == options.end() || (*found)["state"] == "unknown") {
-      throw UsageError(
-          fmt::format("--set: {} is not an option; to list the options: strata options", name));
+      throw UsageError(fmt::format("{}: {} is not an option; to list the options: strata options",
+                                   option, name));
     }
-    expect_understood(*found, "--set");
+    expect_understood(*found, option);
   }
+}
+
+void check_settings_of_program(const Settings& settings, const std::string& program) {
+  if (settings.empty()) return;
+  if (program.empty() || linked_allocator(program).find(kStrata) == std::string::npos) {
+    throw UsageError(fmt::format(
+        "--set has no effect: Strata is not among the allocators; add strata{}",
+        program.empty() ? " to --allocators"
+                        : fmt::format(", or, for a program that has Strata linked in statically, "
+                                      "set {} in the environment",
+                                      settings.front().first)));
+  }
+  const std::string library = linked_library(program);
+  check_settings("--set", settings, library.empty() ? parse_contender(kStrata).library : library);
 }
 
 Settings settings_of_environment(const std::string& library, const Settings& replacing) {

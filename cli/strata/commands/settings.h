@@ -1,17 +1,30 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "contenders/contender.h"
+#include "process/environment.h"
 
 namespace strata::cli {
 
-/// The settings of --set: names and values of variables, from parse_setting().
-using Settings = std::vector<std::pair<std::string, std::string>>;
+/// Parses the words of --set: "checks=full" is STRATA_CHECKS.
+/// \errors  UsageError for one that is no setting.
+Settings parse_settings(const std::vector<std::string>& words);
 
-/// Asks this libstrata.so, in a separate process, whether it understands the settings.
+/// Asks this libstrata.so, in a separate process, whether it understands the settings of `option`.
 /// \errors  UsageError, which names the first setting that it does not understand.
-void check_settings(const Settings& settings, const std::string& library);
+void check_settings(const char* option, const Settings& settings, const std::string& library);
+
+/// Checks settings for a program among whose allocators is no Strata: it may have Strata linked in.
+/// \errors  UsageError if it has not, and for a setting that its library does not understand.
+void check_settings_of_program(const Settings& settings, const std::string& program);
+
+/// Replaces each contender that is Strata's by one for every value of --vary: "cache_bytes=1m,32m"
+/// makes "strata cache_bytes=1m" and "strata cache_bytes=32m".
+/// \errors  UsageError for a word that is no setting, a value given twice, and a name that the
+///          contender has already.
+void vary(std::vector<Contender>& contenders, const std::string& word);
 
 /// The environment's settings for this libstrata.so, except those that `replacing` overrides.
 /// Leaves unknown names to the library, which warns about them in the output of each run.

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "process/environment.h"
+
 namespace strata::cli {
 
 /// An allocator that takes part: a name, and the library to preload for it.
@@ -12,6 +14,14 @@ struct Contender {
   std::string library;         ///< empty: nothing is preloaded; the command keeps its own malloc
   std::string version;         ///< from its package, else from the library itself; may be empty
   bool is_in_process = false;  ///< inside strata-cell, which selects it by its name
+  Settings settings = {};      ///< environment variables of its runs
+
+  /// The environment of its runs.
+  Environment environment() const {
+    Environment environment = Environment::with_allocator(library);
+    environment.set(settings);
+    return environment;
+  }
 };
 
 /// The contender without a library.

@@ -123,7 +123,7 @@ std::vector<std::string> split_names(std::string_view option, std::string_view t
   return split_at(option, text, comma_between_names);
 }
 
-std::pair<std::string, std::string> parse_setting(std::string_view text) {
+std::pair<std::string, std::string> parse_setting(std::string_view option, std::string_view text) {
   std::size_t equals = text.find('=');
   std::string name(text.substr(0, equals));
   bool is_name = equals != std::string_view::npos && !name.empty();
@@ -133,7 +133,7 @@ std::pair<std::string, std::string> parse_setting(std::string_view text) {
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   }
   if (!is_name) {
-    throw UsageError(fmt::format("--set is '{}'; give name=value, as in checks=full", text));
+    throw UsageError(fmt::format("{} is '{}'; give name=value, as in checks=full", option, text));
   }
   if (!name.starts_with("STRATA_")) name.insert(0, "STRATA_");
   return {name, std::string(text.substr(equals + 1))};

@@ -43,6 +43,6 @@ std::vector<std::string> split_names(std::string_view option, std::string_view t
 
 /// Converts "name=value" to the library's environment variable: {"STRATA_NAME", "value"}.
 /// \errors  UsageError for a name that is empty or not made of letters, digits, - and _.
-std::pair<std::string, std::string> parse_setting(std::string_view text);
+std::pair<std::string, std::string> parse_setting(std::string_view option, std::string_view text);
 
 }  // namespace strata::cli

@@ -79,13 +79,14 @@ TEST(Arguments, NamesOfFunctionsKeepTheirOwnCommas) {
 
 TEST(Arguments, SettingsBecomeVariablesOfTheLibrary) {
   using Pair = std::pair<std::string, std::string>;
-  EXPECT_EQ(parse_setting("checks=full"), Pair("STRATA_CHECKS", "full"));
-  EXPECT_EQ(parse_setting("decay-ms=5"), Pair("STRATA_DECAY_MS", "5"));
-  EXPECT_EQ(parse_setting("STRATA_CHECKS=full"), Pair("STRATA_CHECKS", "full"));
-  EXPECT_EQ(parse_setting("a=b=c"), Pair("STRATA_A", "b=c"));
-  EXPECT_EQ(parse_setting("a="), Pair("STRATA_A", ""));
+  EXPECT_EQ(parse_setting("--set", "checks=full"), Pair("STRATA_CHECKS", "full"));
+  EXPECT_EQ(parse_setting("--set", "decay-ms=5"), Pair("STRATA_DECAY_MS", "5"));
+  EXPECT_EQ(parse_setting("--set", "STRATA_CHECKS=full"), Pair("STRATA_CHECKS", "full"));
+  EXPECT_EQ(parse_setting("--set", "a=b=c"), Pair("STRATA_A", "b=c"));
+  EXPECT_EQ(parse_setting("--set", "a="), Pair("STRATA_A", ""));
   for (const char* bad : {"", "a", "=b", "a b=c", "ä=c"}) {
-    EXPECT_THAT(refused_with<UsageError>([&] { parse_setting(bad); }), HasSubstr("give name=value"))
+    EXPECT_THAT(refused_with<UsageError>([&] { parse_setting("--set", bad); }),
+                HasSubstr("give name=value"))
         << bad;
   }
 }

@@ -2,9 +2,13 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace strata::cli {
+
+/// Names and values of variables, in the order in which they are set.
+using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// The environment for a child process: a modified copy of ours.
 class Environment {
@@ -15,6 +19,9 @@ class Environment {
   static Environment with_allocator(const std::string& library);
 
   void set(const std::string& name, const std::string& value) { variables_[name] = value; }
+  void set(const Settings& settings) {
+    for (const auto& [name, value] : settings) set(name, value);
+  }
   std::string get(const std::string& name) const;
 
   /// Adds the library in front of those in LD_PRELOAD.
