@@ -1,7 +1,5 @@
 #include "base/shared_limit.h"
 
-#include <algorithm>
-
 #include "os/clock.h"
 #include "os/threads.h"
 #include "os/wait.h"
@@ -14,11 +12,6 @@ namespace {
 constexpr std::size_t kBesideABlock = std::size_t{2} << 20;
 // Chosen: either the first few have enough, or it is spread over many and all are asked.
 constexpr int kMostOfTheLargest = 16;
-// Chosen: after all holders were asked in vain, for how long all are not asked again: at least
-// kVainNs, and kVainTimes as long as asking took.
-constexpr std::uint64_t kVainNs = 1'000'000;
-constexpr std::uint64_t kVainTimes = 8;
-constexpr std::uint64_t kMostVainNs = 10'000'000'000;  // for a process that was stopped in a pass
 // Chosen: how long a thread sleeps at a time while another makes room.
 constexpr std::uint64_t kNapNs = 1'000'000;
 
@@ -99,12 +92,10 @@ bool SharedLimit::make_room(std::size_t bytes) noexcept {
   const std::size_t before = held_bytes();
   bool has_found = give_back_the_most(is_enough);
   const std::uint64_t began = os::monotonic_ns();
-  if (!has_found && began >= vain_until_ns_.load(std::memory_order_relaxed)) {
+  if (!has_found && !all_backoff_.is_on(began)) {
     has_found = give_back_all(is_enough);
     const std::uint64_t now = os::monotonic_ns();
-    if (!has_found)
-      vain_until_ns_.store(now + std::clamp(kVainTimes * (now - began), kVainNs, kMostVainNs),
-                           std::memory_order_relaxed);
+    if (!has_found) all_backoff_.begin(now, now - began);
   }
   end();
   return has_found || held_bytes() < before;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/backoff.h"
 #include "base/limited_sum.h"
 
 namespace strata {
@@ -70,8 +71,8 @@ class SharedLimit : public LimitedSum {
   template <typename IsEnough>
   bool give_back_all(IsEnough is_enough) noexcept;
 
-  std::atomic<std::uint64_t> vain_until_ns_{0};  // when all may be asked again; relaxed: a hint
-  std::atomic<Holders*> holders_{nullptr};       // release when some are added, acquire to read
+  Backoff all_backoff_;                     // from asking all
+  std::atomic<Holders*> holders_{nullptr};  // release when some are added, acquire to read
   // The thread that has others give back, 0 if there is none. The rest wait for it, and then see
   // what is no longer held: acquire and release pair with each other.
   std::atomic<std::uint32_t> at_it_{0};

@@ -247,7 +247,7 @@ bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
   ThreadCache* const cache = thread.cache;
   const bool has_flushed = cache != nullptr ? cache->flush_all() : checked_.flush_quarantine();
   const std::uint64_t began = os::monotonic_ns();
-  if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
+  if (release_backoff_.is_on(began)) {
     const std::size_t little = std::max(bytes, engine_.limit().held_bytes() / kVainShare);
     const std::size_t then = vain_idle_bytes_.load(std::memory_order_relaxed);
     if (engine_.idle_hint() < then + little) return has_flushed;
@@ -260,8 +260,7 @@ bool MallocInstance::make_room(ThreadState& thread, std::size_t bytes,
 void MallocInstance::note_vain_pass(std::uint64_t ns) noexcept {
   // Exact: the hint errs upwards, and may be less than it was once it is settled.
   vain_idle_bytes_.store(engine_.settle_idle_hint(), std::memory_order_relaxed);
-  vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
-                       std::memory_order_relaxed);
+  release_backoff_.begin(os::monotonic_ns(), ns);
 }
 
 /// Tries again after giving our own idle memory back to the kernel and, where a limit is shared,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/backoff.h"
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "guard/allocation.h"
@@ -266,12 +267,6 @@ class MallocInstance {
 
   /// Whether an access to a block of 0 bytes is a fault; under kAuto this never ends.
   bool has_empty_blocks() const noexcept { return options_.checks != Options::Checks::kBasic; }
-  // Chosen: long enough that a program which goes on asking pays nothing, and too short to notice;
-  // a program that replaces objects at its limit spends at most a ninth of its time.
-  static constexpr std::uint64_t kVainNs = 1'000'000;
-  static constexpr std::uint64_t kVainTimes = 8;  // as long as the release in vain took
-  // Chosen: for a process that was stopped during a pass, which then seems to have taken this long.
-  static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
   // Chosen: the share of the heap that has to come back before: searching the whole heap for so
   // much takes less time than freeing it did.
   static constexpr std::size_t kVainShare = 256;
@@ -423,9 +418,9 @@ class MallocInstance {
   std::atomic<bool> is_started_{false};
   std::atomic<bool> is_looked_at_{false};     // relaxed: only the thread that looks needs it
   std::atomic<bool> needs_attention_{false};  // relaxed: a hint
-  // Idle bytes after the last vain release, and until when it is not repeated. relaxed: hints.
+  // Since the last release in vain, and how much was idle after it. relaxed: a hint.
+  Backoff release_backoff_;
   std::atomic<std::size_t> vain_idle_bytes_{0};
-  std::atomic<std::uint64_t> vain_until_ns_{0};
 };
 
 }  // namespace strata

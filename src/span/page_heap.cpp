@@ -197,7 +197,7 @@ std::size_t PageHeap::decommit_unneeded() noexcept {
 
 std::size_t PageHeap::unmap(std::size_t max_bytes, std::size_t requested) noexcept {
   const std::uint64_t began = os::monotonic_ns();
-  if (began < vain_until_ns_.load(std::memory_order_relaxed)) {
+  if (unmapping_backoff_.is_on(began)) {
     const std::size_t wanted = std::max(max_bytes, requested);
     const std::size_t then = vain_free_bytes_.load(std::memory_order_relaxed);
     if (wanted >= vain_bytes_.load(std::memory_order_relaxed) && free_bytes() < then + wanted)
@@ -219,8 +219,7 @@ void PageHeap::note_refusal(std::size_t bytes) noexcept {
   const std::uint64_t ns = unmapping_ns_.exchange(0, std::memory_order_relaxed);
   vain_bytes_.store(bytes, std::memory_order_relaxed);
   vain_free_bytes_.store(free_bytes(), std::memory_order_relaxed);
-  vain_until_ns_.store(os::monotonic_ns() + std::clamp(kVainTimes * ns, kVainNs, kMostVainNs),
-                       std::memory_order_relaxed);
+  unmapping_backoff_.begin(os::monotonic_ns(), ns);
 }
 
 std::size_t PageHeap::free_bytes() noexcept {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/backoff.h"
 #include "base/fatal.h"
 #include "base/idle_tally.h"
 #include "base/lock.h"
@@ -255,12 +256,6 @@ class PageHeap {
   // fourth, 16 of them take 1.6 times as long.
   static constexpr std::size_t kMostIdleShare = 2;
 
-  // Chosen: as for releases in vain (MallocInstance). A program that goes on asking for what it
-  // cannot get would have all free regions unmapped each time, and mapped again in between.
-  static constexpr std::uint64_t kVainNs = 1'000'000;
-  static constexpr std::uint64_t kVainTimes = 8;  // as long as the unmapping took
-  static constexpr std::uint64_t kMostVainNs = 10'000'000'000;
-
   unsigned shard_count() const noexcept { return count_.load(std::memory_order_acquire); }
   template <typename Function>
   void for_each_shard(Function function) const noexcept {
@@ -320,10 +315,11 @@ class PageHeap {
   unsigned most_ = 1;  // written before there is a second thread
   // The shard that the next thread moves to. relaxed: two may move to one.
   std::atomic<unsigned> next_{1};
-  // How long unmap() took since the last refusal; until when it was in vain, for a request of how
-  // many bytes, and how much was free then. relaxed: hints.
+  // A program that goes on asking for what it cannot get would have all free regions unmapped each
+  // time, and mapped again in between. How long unmap() took since the last refusal; when it was in
+  // vain, for a request of how many bytes, and how much was free then. relaxed: hints.
   std::atomic<std::uint64_t> unmapping_ns_{0};
-  std::atomic<std::uint64_t> vain_until_ns_{0};
+  Backoff unmapping_backoff_;
   std::atomic<std::size_t> vain_bytes_{0};
   std::atomic<std::size_t> vain_free_bytes_{0};
 };
