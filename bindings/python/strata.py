@@ -62,7 +62,7 @@ def statistics():
 
 
 def options():
-    """The options of the malloc: for each its name, value, default and state."""
+    """The options of the malloc: for each its name, value, default and state. Mistaken names have no value."""
     return _document(_c["strata_options_json"])
 
 

@@ -169,6 +169,29 @@ bool is_name_of(const OptionRow& row, std::string_view name) noexcept {
          os::begins_with(name, kOptionPrefix) && name.ends_with(row.name);
 }
 
+/// \returns  the size of the table if no option has that name
+std::size_t index_of(std::string_view name) noexcept {
+  std::size_t index = 0;
+  while (index < OptionTable::size() && !is_name_of(option_table()[index], name)) ++index;
+  return index;
+}
+
+/// The entry's name, if it begins like that of an option; otherwise empty.
+std::string_view name_in(const char* entry) noexcept {
+  const std::string_view text(entry);
+  const std::size_t equals = text.find('=');
+  const bool is_ours = equals != std::string_view::npos && os::begins_with(text, kOptionPrefix);
+  return os::start_of(text, is_ours ? equals : 0);
+}
+
+/// Names for others, which are no mistakes: what scripts and tests read, and what `strata record`
+/// tells its recorder. The only list of them.
+bool is_of_others(std::string_view name) noexcept {
+  name.remove_prefix(kOptionPrefix.size());
+  return name == "BOOTSTRAP" || name == "FUZZ_CORPUS" || name == "SEED" || name == "RECORD" ||
+         os::begins_with(name, "RECORD_");
+}
+
 }  // namespace
 
 bool set_option(const OptionRow& row, std::string_view text, Options& options) noexcept {
@@ -269,10 +292,8 @@ void write_range(const OptionRow& row, TextWriter& out) noexcept {
 
 const char* option_in_environment(const OptionRow& row) noexcept {
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
-    const std::string_view text(entry);
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos && is_name_of(row, os::start_of(text, equals)))
-      return entry + equals + 1;
+    const std::string_view name = name_in(entry);
+    if (is_name_of(row, name)) return entry + name.size() + 1;
   }
   return nullptr;
 }
@@ -328,12 +349,10 @@ bool is_any_option_set() noexcept {
   return false;
 }
 
-/// Names for others, which are no mistakes: what scripts and tests read, and what `strata record`
-/// tells its recorder.
-static bool is_of_others(std::string_view name) noexcept {
-  name.remove_prefix(kOptionPrefix.size());
-  return name == "BOOTSTRAP" || name == "FUZZ_CORPUS" || name == "SEED" || name == "RECORD" ||
-         os::begins_with(name, "RECORD_");
+std::string_view mistaken_name_in(const char* entry) noexcept {
+  const std::string_view name = name_in(entry);
+  if (name.empty() || index_of(name) != OptionTable::size() || is_of_others(name)) return {};
+  return name;
 }
 
 void read_options(Options& options) noexcept {
@@ -343,13 +362,10 @@ void read_options(Options& options) noexcept {
   std::size_t misunderstood = 0;
   std::uint64_t seen = 0;  // bit i: row i of the table
   for (std::size_t i = 0; const char* entry = os::environment_entry(i); ++i) {
-    const std::string_view text(entry);
-    const std::size_t equals = text.find('=');
-    if (!os::begins_with(text, kOptionPrefix) || equals == std::string_view::npos) continue;
-    const std::string_view name = os::start_of(text, equals);
-    const std::string_view value(entry + equals + 1);
-    std::size_t index = 0;
-    while (index < OptionTable::size() && !is_name_of(option_table()[index], name)) ++index;
+    const std::string_view name = name_in(entry);
+    if (name.empty()) continue;
+    const std::string_view value(entry + name.size() + 1);
+    const std::size_t index = index_of(name);
     const bool is_known = index < OptionTable::size();
     if (is_known) {
       const std::uint64_t bit = std::uint64_t{1} << index;

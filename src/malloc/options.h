@@ -123,6 +123,11 @@ bool is_any_option_set() noexcept;
 /// The row's text in the environment as it is now; nullptr if it is not set.
 const char* option_in_environment(const OptionRow& row) noexcept;
 
+/// The entry's name, if it is named like an option and is neither one nor a variable of the
+/// project's other programs; otherwise empty.
+/// \param entry  of the environment: NAME=text
+std::string_view mistaken_name_in(const char* entry) noexcept;
+
 /// Sets one option from its text.
 /// \pre      for kText, a 0 ends `text`, and it outlives `options`
 /// \returns  False, and nothing changes, if the text does not fit the row.

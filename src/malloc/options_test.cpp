@@ -415,6 +415,14 @@ TEST(ReadOptions, NamesOfTheRecorderOfTheScriptsAndOfTheTestsAreNoMistakes) {
   EXPECT_NE(read_and_capture(options).find("STRATA_RECORDS is not an option"), std::string::npos);
 }
 
+TEST(ReadOptions, AMistakenNameIsNoOptionAndNoNameOfOthers) {
+  EXPECT_EQ(mistaken_name_in("STRATA_CHEKS=full=x"), "STRATA_CHEKS");
+  EXPECT_EQ(mistaken_name_in("STRATA_="), "STRATA_");
+  for (const char* right : {"STRATA_CHECKS=wrong", "STRATA_SEED=1", "STRATA_RECORD_STACKS=0",
+                            "STRATA_CHEKS", "STRATAGEM=1", "PATH=/bin", "=", ""})
+    EXPECT_EQ(mistaken_name_in(right), "") << right;
+}
+
 TEST(ReadOptions, AValueWithoutEndIsCutInTheWarning) {
   const Environment endless("STRATA_CHECKS", std::string(100'000, 'x'));
   Options options;

@@ -11,6 +11,7 @@
 #include "malloc/options.h"
 #include "malloc/process.h"
 #include "malloc/statistics.h"
+#include "os/environment.h"
 #include "os/errors.h"
 
 namespace {
@@ -134,6 +135,16 @@ void write_option(const strata::OptionRow& row, strata::JsonWriter& json) noexce
   json.text("sentence", row.sentence).end_object();
 }
 
+/// Writes what the environment has that is named like an option and is none.
+void write_mistaken_names(strata::JsonWriter& json) noexcept {
+  for (std::size_t i = 0; const char* entry = strata::os::environment_entry(i); ++i) {
+    const std::string_view name = strata::mistaken_name_in(entry);
+    if (name.empty()) continue;
+    json.begin_object().text("name", name).text("state", "unknown");
+    json.text("text", entry + name.size() + 1).end_object();
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -152,6 +163,7 @@ std::size_t strata_options_json(char* buffer, std::size_t size) noexcept {
   strata::JsonWriter json(sink);
   json.begin_array();
   for (const strata::OptionRow row : strata::option_table()) write_option(row, json);
+  write_mistaken_names(json);
   json.end_array();
   return sink.length();
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`strata bench` from end to end: the matrix, contenders that fail in every way, results, refusals.
 
-ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (libraries that lie once a load asks for
+ctest gives CLI_TEST_BIN (the command) and CLI_TEST_FIXTURES (libraries that lie once a load asks for
 blocks of 72 bytes).
 """
 import contextlib

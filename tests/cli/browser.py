@@ -1,4 +1,4 @@
-"""Pages as a browser shows them, each in a frame of its own. ctest gives STRATA_CLI_CHROMIUM, the browser."""
+"""Pages as a browser shows them, each in a frame of its own. ctest gives CLI_TEST_CHROMIUM, the browser."""
 import base64
 import html
 import json
@@ -35,7 +35,7 @@ def seen(pages, script):
         view.write_text(f'<!doctype html><meta charset="utf-8"><body>{frames}<script>{script}{TELL}</script></body>')
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         done = subprocess.run(
-            [os.environ["STRATA_CLI_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
+            [os.environ["CLI_TEST_CHROMIUM"], "--headless", *sandbox, "--disable-gpu", "--disable-quic",
              "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
              f"--user-data-dir={folder}/profile", "--window-size=1280,900", "--dump-dom", view.as_uri()],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=300)

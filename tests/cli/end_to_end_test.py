@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The `strata` command from end to end: what a user types, and what comes of it.
 
-ctest gives STRATA_CLI_BIN (the command) and STRATA_CLI_FIXTURES (small programs and libraries);
-STRATA_CLI_SANITIZER is set when the command is instrumented.
+ctest gives CLI_TEST_BIN (the command) and CLI_TEST_FIXTURES (small programs and libraries);
+CLI_TEST_SANITIZER is set when the command is instrumented.
 """
 import csv
 import fcntl
@@ -24,9 +24,9 @@ import unittest
 import schema
 from example_results import example_results
 
-STRATA = os.environ["STRATA_CLI_BIN"]
-FIXTURES = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"])
-INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
+STRATA = os.environ["CLI_TEST_BIN"]
+FIXTURES = pathlib.Path(os.environ["CLI_TEST_FIXTURES"])
+INSTRUMENTED = bool(os.environ.get("CLI_TEST_SANITIZER"))
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "results-schema.json").read_text())
 # Without the variables of the test itself: the library would warn of them.
@@ -812,6 +812,7 @@ class WithStrata(InFolder):
         done = strata("options", env=environment)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertNotIn("not an option", done.stdout)
+        self.assertNotIn("not an option", strata("options", env=os.environ).stdout, "nor are those of this test")
 
     def test_what_the_environment_sets_is_told_and_in_the_results(self):
         measured = (("compare", "--runs", "1", "--warmup", "0", "--allocators", "system,strata", "--", PROGRAM),

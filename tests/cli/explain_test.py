@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`strata explain` from end to end, and its page in a browser. The environment is that of end_to_end_test.py; the
-class ExplainInBrowser has STRATA_CLI_CHROMIUM, too."""
+class ExplainInBrowser has CLI_TEST_CHROMIUM, too."""
 import html
 import os
 import re

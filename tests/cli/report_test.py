@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`strata report` from end to end: the files it writes, what it refuses, and its page in a browser.
 
-The environment is that of end_to_end_test.py; the class ReportInBrowser has STRATA_CLI_CHROMIUM, too.
+The environment is that of end_to_end_test.py; the class ReportInBrowser has CLI_TEST_CHROMIUM, too.
 """
 import html
 import json

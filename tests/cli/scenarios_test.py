@@ -2,8 +2,8 @@
 """Every scenario in a tiny size: under every contender of the process, on a malloc that gives memory
 away twice, on one that refuses, and twice with the same seed.
 
-ctest gives STRATA_CELL_BIN (the measured program), STRATA_CLI_FIXTURES (libraries of others), and
-STRATA_CLI_SANITIZER where the program is instrumented.
+ctest gives CLI_TEST_CELL (the measured program), CLI_TEST_FIXTURES (libraries of others), and
+CLI_TEST_SANITIZER where the program is instrumented.
 """
 import json
 import os
@@ -15,9 +15,9 @@ import tempfile
 import time
 import unittest
 
-CELL = os.environ["STRATA_CELL_BIN"]
-FAULTY = pathlib.Path(os.environ["STRATA_CLI_FIXTURES"]) / "libfaulty_malloc.so"
-INSTRUMENTED = bool(os.environ.get("STRATA_CLI_SANITIZER"))
+CELL = os.environ["CLI_TEST_CELL"]
+FAULTY = pathlib.Path(os.environ["CLI_TEST_FIXTURES"]) / "libfaulty_malloc.so"
+INSTRUMENTED = bool(os.environ.get("CLI_TEST_SANITIZER"))
 
 # What makes a scenario tiny; what is not here is so by --ops=1.
 TINY = {

@@ -1,18 +1,16 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 
 #include "commands/command.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "output/table.h"
 #include "output/text.h"
-#include "process/environment.h"
-#include "shared/record_settings.h"
 
 namespace strata::cli {
 namespace {
@@ -25,36 +23,15 @@ constexpr const char* kExamples = R"(Examples:
 
 Values are those of this environment. What is set is marked with *, what is not understood with !;
 then the exit status is 1.)";
-constexpr std::string_view kPrefix = "STRATA_";
-
-/// Removes the library's variables from our environment while the library is loaded, because it
-/// would print warnings that the table states better.
-class WithoutVariables {
- public:
-  WithoutVariables() {
-    for (const auto& [name, value] : environment_.variables()) {
-      if (name.starts_with(kPrefix)) ::unsetenv(name.c_str());
-    }
-  }
-  ~WithoutVariables() {
-    for (const auto& [name, value] : environment_.variables()) {
-      if (name.starts_with(kPrefix)) ::setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  WithoutVariables(const WithoutVariables&) = delete;
-  WithoutVariables& operator=(const WithoutVariables&) = delete;
-
- private:
-  const Environment environment_ = Environment::inherited();
-};
 
 /// The options as reported by the library: strata_options_json() of strata/malloc.h.
 nlohmann::json ask_library(const std::string& library) {
-  void* handle;
-  {
-    const WithoutVariables hidden;
-    handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
+  // While it is loaded, the library sees no variable: it would print warnings that the table states
+  // better.
+  char* none[] = {nullptr};
+  char** const variables = std::exchange(::environ, none);
+  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ::environ = variables;
   if (handle == nullptr) throw UsageError(fmt::format("could not load {}", ::dlerror()));
   using Writer = std::size_t (*)(char*, std::size_t);
   const auto write = reinterpret_cast<Writer>(::dlsym(handle, "strata_options_json"));
@@ -63,30 +40,10 @@ nlohmann::json ask_library(const std::string& library) {
   return nlohmann::json::parse(text);
 }
 
-/// Variables of scripts, of tests and of the recorder are not mistakes.
-bool is_of_others(std::string_view name) {
-  const std::string recorder = record_settings::kFile;
-  return name == "STRATA_BOOTSTRAP" || name == "STRATA_FUZZ_CORPUS" || name == "STRATA_SEED" ||
-         name == recorder || name.starts_with(recorder + "_");
-}
-
-/// Adds variables that are named like options but unknown, with the state "unknown".
-void add_unknown_names(nlohmann::json& options) {
-  std::set<std::string> known;
-  for (const nlohmann::json& option : options) known.insert(option["name"]);
-  const Environment environment = Environment::inherited();
-  for (const auto& [name, value] : environment.variables()) {
-    if (!name.starts_with(kPrefix) || is_of_others(name) || known.contains(name)) continue;
-    options.push_back({{"name", name}, {"state", "unknown"}, {"text", value}});
-  }
-}
-
 class OptionsCommand final : public Command {
  public:
   explicit OptionsCommand(CLI::App& app) : Command(app, "options", kDescription, kExamples) {
-    add_flag(
-        "--json", wants_json_,
-        "Print them as JSON, as strata_options_json() writes it; mistaken names are \"unknown\"");
+    add_flag("--json", wants_json_, "Print them as JSON, as strata_options_json() writes it");
     add_library_option(library_, "Ask this libstrata.so instead of the one beside strata");
   }
 
@@ -95,11 +52,9 @@ class OptionsCommand final : public Command {
   int execute(const CommandLine&) override {
     Contender strata = parse_contender(kStrata, library_);
     check_preload(strata);
-    nlohmann::json options = ask_library(strata.library);
-    add_unknown_names(options);
+    const nlohmann::json options = ask_library(strata.library);
     if (wants_json_) {
-      // Environment values may contain any bytes.
-      fmt::print("{}\n", options.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print("{}\n", options.dump(2));
     } else {
       print(options);
     }
@@ -120,19 +75,16 @@ class OptionsCommand final : public Command {
         unknown += fmt::format("! {} is not an option\n", printable(name));
         continue;
       }
-      const bool is_invalid = state == "invalid";
-      table.add_row({is_invalid       ? "!"
-                     : state == "set" ? "*"
-                                      : "",
-                     name, option["value"], option["default"]},
-                    is_invalid       ? Style::kBad
-                    : state == "set" ? Style::kBold
-                                     : Style::kPlain,
-                    is_invalid
-                        ? fmt::format("'{}' is not understood; give {}", printable(option["text"]),
-                                      std::string(option["accepts"]))
-                        : std::string(option["sentence"]),
-                    is_invalid ? Style::kBad : Style::kDim);
+      if (state == "invalid") {
+        table.add_row({"!", name, option["value"], option["default"]}, Style::kBad,
+                      fmt::format("'{}' is not understood; give {}", printable(option["text"]),
+                                  std::string(option["accepts"])),
+                      Style::kBad);
+        continue;
+      }
+      const bool is_set = state == "set";
+      table.add_row({is_set ? "*" : "", name, option["value"], option["default"]},
+                    is_set ? Style::kBold : Style::kPlain, option["sentence"], Style::kDim);
     }
     fmt::print("{}{}", table.to_text(wants_colour(stdout), terminal_columns(stdout)), unknown);
   }
