@@ -236,6 +236,8 @@ def read_arguments():
     parser.add_argument("--allocators", help="allocators to compare, as for strata compare (default: all that are found)")
     parser.add_argument("--library", help="use this libstrata.so")
     arguments = parser.parse_args()
+    if arguments.runs < 1:
+        parser.error(f"--runs is {arguments.runs}; give at least 1")
     build = arguments.build.resolve()
     known = workloads(build) + (more_workloads(build) if arguments.more or arguments.only else [])
     return arguments, choose(known, arguments.only, parser)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The scripts among stand-ins for other tools: what they ask of them and what they say."""
 import errno
+import json
 import os
 import pathlib
 import pty
@@ -195,6 +196,7 @@ class Demo(unittest.TestCase):
 
     def test_what_it_does_not_know_is_refused_before_anything_is_built(self):
         for arguments, sentence in ((("--moer",), "error: unrecognized arguments: --moer"), (("--runs", "few"), "invalid int value"),
+                                    (("--runs", "0"), "error: --runs is 0; give at least 1"),
                                     (("--more", "--only", "jq,awk"), "error: no workload awk; there are ")):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
@@ -205,6 +207,40 @@ class Demo(unittest.TestCase):
         done = self.run_script("--more", "--only", "jq,git")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("the step 'Configure' failed", done.stdout)
+
+
+class BenchmarkTables(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.document = self.write("document.md", "before\n<!-- results -->\n<!-- end of results -->\nafter\n")
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return self.folder / name
+
+    def run_tool(self, *arguments):
+        done = subprocess.run([ROOT / "tools/benchmark_tables", *arguments], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        return done.returncode, done.stderr
+
+    def test_writes_a_table_between_the_marks(self):
+        row = {"scenario": "churn", "params": {}, "contender": "strata", "ok": True,
+               "metrics": {"ns_per_op": {"median": 12}, "peak_rss_bytes": {"median": 1 << 20}}}
+        machine = {"cores": 2, "cpu": "a processor", "memory_bytes": 1 << 30, "kernel": "Linux"}
+        results = self.write("results.json", json.dumps({"machine": machine, "rows": [row]}))
+        self.assertEqual(self.run_tool(results, self.document), (0, ""))
+        self.assertIn("| churn | 12 ns / 1.0 MiB |", self.document.read_text())
+
+    def test_what_it_cannot_read_is_one_sentence(self):
+        for name, text, sentence in (("none.json", None, "cannot be read: No such file or directory"),
+                                     ("text.json", "text", "has no results of strata bench --json"),
+                                     ("other.json", '{"rows": []}', "has no results of strata bench --json"),
+                                     ("list.json", "[]", "has no results of strata bench --json")):
+            file = self.write(name, text) if text is not None else self.folder / name
+            self.assertEqual(self.run_tool(file, self.document), (1, f"'{file}' {sentence}\n"))
+        self.assertIn("has no lines", self.run_tool(file, file)[1])
 
 
 class Kernels(unittest.TestCase):
