@@ -242,8 +242,15 @@ class Profiles(InFolder):
         text.write_text("no profile at all")
         damaged = self.folder / "cut.pb.gz"
         damaged.write_bytes(pathlib.Path(self.profile("heap.pb.gz")).read_bytes()[:60])
+        trace = self.folder / "app.trace"
+        trace.write_bytes(b"\x89strata\n" + bytes(56))
+        results = self.folder / "results.json"
+        results.write_text("{}")
         good = str(self.folder / "heap.pb.gz")
         for words, sentence in (
+                (("profile", str(trace)), f"'{trace}' is not a heap profile: it looks like a trace, which strata explain, "
+                                          "strata replay and strata advise read\n"),
+                (("profile", good, "--diff", str(results)), "it looks like results, which strata report reads\n"),
                 (("profile", str(text)), f"'{text}' is not a heap profile"),
                 (("profile", str(damaged)), f"'{damaged}' is not a heap profile: it is cut short"),
                 (("profile", str(self.folder / "none")), "cannot be read"),

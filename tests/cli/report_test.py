@@ -196,7 +196,9 @@ class ReportRefusals(InFolder):
             "is not JSON": "{",
             "is empty": "",
             "is neither a result file nor a heap profile": "scenario,contender\n",
-            "is a trace; strata explain makes a page of it": b"\x89strata\n" + bytes(56),
+            "it looks like a trace, which strata explain, ": b"\x89strata\n" + bytes(56),
+            "it looks like calls in CSV, of which strata trace csv makes a trace": "operation,time_ns\n",
+            "it looks like statistics of the malloc, which no command reads": '{"schema":"strata-stats/1"}',
         }
         for words, content in cases.items():
             path = self.write("bad.json", content)

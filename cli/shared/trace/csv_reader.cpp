@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "shared/trace/csv.h"
+#include "shared/trace/file_kind.h"
 #include "shared/words.h"
 
 namespace strata::trace {
@@ -66,6 +67,7 @@ class CsvReader {
     if (line.ends_with('\r')) line.pop_back();
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write it
     if (line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (line_ == 1) expect_csv(line);
     words_.assign(1, "");
     bool is_quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -81,6 +83,12 @@ class CsvReader {
     }
     if (is_quoted) fail("a quote is not closed");
     return true;
+  }
+
+  void expect_csv(std::string_view line) const {
+    const FileKind kind = file_kind_of(line);
+    if (kind == FileKind::kCalls || kind == FileKind::kOther) return;
+    throw TraceError(fmt::format("'{}' is neither a trace nor CSV: {}", name_, about(kind, "")));
   }
 
   void read_columns(const std::function<void(const std::string& column)>& when_ignored) {

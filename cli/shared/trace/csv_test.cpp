@@ -147,6 +147,9 @@ TEST(TraceCsv, IsRefusedByTheLine) {
   EXPECT_THAT(
       csv_refusal_of(""),
       HasSubstr("'made.csv' is empty; the first line names the columns, as in: operation,"));
+  EXPECT_EQ(
+      csv_refusal_of("{\n  \"schema\": \"strata-results/1\",\n"),
+      "'made.csv' is neither a trace nor CSV: it looks like results, which strata report reads");
   EXPECT_THAT(csv_refusal_of("a,b\n"),
               HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
   EXPECT_EQ(csv_refusal_of(columns + "malloc,1x\n"),

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "shared/trace/file_kind.h"
 #include "shared/trace/text.h"
 #include "shared/words.h"
 
@@ -67,7 +68,9 @@ void Reader::read_file_header() {
   const std::size_t compared = std::min<std::size_t>(position_, sizeof kFileMagic);
   if (compared == 0) throw TraceError(fmt::format("'{}' is not a trace: it is empty", name_));
   if (std::memcmp(header.magic, kFileMagic, compared) != 0) {
-    throw TraceError(fmt::format("'{}' is not a trace: it does not begin as one (byte 0)", name_));
+    const std::string_view begin(reinterpret_cast<const char*>(&header), position_);
+    throw TraceError(fmt::format("'{}' is not a trace: {}", name_,
+                                 about(file_kind_of(begin), "it does not begin as one (byte 0)")));
   }
   const auto refuse = [&](const std::string& what) {
     throw TraceError(fmt::format("the trace '{}' {}", name_, what));

@@ -11,6 +11,7 @@ namespace strata::trace {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 std::string refusal_of(const std::string& bytes) {
@@ -196,6 +197,11 @@ TEST(Trace, RefusesAnyByteThatIsDamagedAndNamesThePlace) {
 TEST(Trace, RefusesFilesOfOthers) {
   EXPECT_EQ(refusal_of("#!/bin/sh\necho this is quite another file\n"),
             "'made' is not a trace: it does not begin as one (byte 0)");
+  EXPECT_THAT(
+      refusal_of("\x1f\x8b\x08 and more"),
+      EndsWith("it looks like a heap profile, which strata profile and strata report read"));
+  EXPECT_THAT(refusal_of("{\n  \"schema\": \"strata-results/1\",\n"),
+              EndsWith("it looks like results, which strata report reads"));
   EXPECT_THROW(Reader("/nowhere/to.be.found"), TraceError);
   try {
     Reader("/");

@@ -9,13 +9,12 @@
 #include "input/usage_error.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
-#include "profile/gunzip.h"
 #include "profile/profile.h"
 #include "profile/symbols.h"
 #include "report/flame_report.h"
 #include "report/gnuplot.h"
 #include "report/results_report.h"
-#include "shared/trace/layout.h"
+#include "shared/trace/file_kind.h"
 
 namespace strata::cli {
 namespace {
@@ -35,19 +34,17 @@ becomes a flame graph.)";
 /// \errors   UsageError, which names the file, if it is neither.
 std::optional<Profile> profile_in(const std::string& path, std::string_view text) {
   if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
-  if (is_gzip(text)) return parse_profile(path, text);
-  if (text.starts_with(std::string_view(trace::kFileMagic, sizeof trace::kFileMagic))) {
-    throw UsageError(fmt::format("'{}' is a trace; strata explain makes a page of it", path));
-  }
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return {};
+  const FileKind kind = file_kind_of(text);
+  if (kind == FileKind::kResults) return {};
+  if (kind == FileKind::kProfile) return parse_profile(path, text);
   try {
     return parse_profile(path, text);
   } catch (const UsageError&) {
-    throw UsageError(fmt::format(
-        "'{}' is neither a result file nor a heap profile; 'strata compare --json FILE', "
-        "'strata bench --json FILE' and 'strata run --profile FILE' write them",
-        path));
+    constexpr std::string_view kWriters =
+        "'strata compare --json FILE', 'strata bench --json FILE' and 'strata run --profile FILE' "
+        "write them";
+    throw UsageError(fmt::format("'{}' is neither a result file nor a heap profile: {}", path,
+                                 about(kind, kWriters)));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "input/usage_error.h"
+#include "shared/trace/file_kind.h"
 
 namespace strata::cli {
 namespace {
@@ -29,8 +30,8 @@ std::string read_file(const std::string& path) {
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
     const auto length = static_cast<std::size_t>(file.gcount());
     if (length > kMostFileBytes - text.size()) {
-      throw UsageError(
-          fmt::format("'{}' has more than 256 MiB; give results or a heap profile", path));
+      throw UsageError(fmt::format("'{}' has more than 256 MiB; {}", path,
+                                   about(file_kind_of(text), "give results or a heap profile")));
     }
     text.append(piece, 0, length);
   }

@@ -15,8 +15,6 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 }  // namespace
 
-bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
-
 std::string gunzip(std::string_view bytes) {
   constexpr int kOnlyGzip = 16 + MAX_WBITS;
   z_stream stream{};

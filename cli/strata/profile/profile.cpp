@@ -10,6 +10,7 @@
 #include "input/usage_error.h"
 #include "profile/gunzip.h"
 #include "profile/wire.h"
+#include "shared/trace/file_kind.h"
 
 namespace strata::cli {
 namespace {
@@ -206,13 +207,16 @@ std::string Profile::program() const {
 
 Profile parse_profile(const std::string& name, std::string_view bytes) {
   if (bytes.empty()) throw UsageError(fmt::format("'{}' is empty", name));
+  const FileKind kind = file_kind_of(bytes);
+  const bool is_packed = kind == FileKind::kProfile;
   try {
-    const std::string unpacked = is_gzip(bytes) ? gunzip(bytes) : std::string();
-    Profile profile = Reader(is_gzip(bytes) ? unpacked : bytes).read();
+    const std::string unpacked = is_packed ? gunzip(bytes) : std::string();
+    Profile profile = Reader(is_packed ? unpacked : bytes).read();
     profile.name = name;
     return profile;
   } catch (const DamagedProfile& reason) {
-    throw UsageError(fmt::format("'{}' is not a heap profile: {}", name, reason.what()));
+    throw UsageError(fmt::format("'{}' is not a heap profile: {}", name,
+                                 is_packed ? reason.what() : about(kind, reason.what())));
   }
 }
 
