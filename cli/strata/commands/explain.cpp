@@ -51,9 +51,6 @@ class ExplainCommand final : public ExplainingCommand {
     trace_file();  // refuse bad names before reading or writing
     const auto top = static_cast<std::size_t>(parse_count("--top", top_, 0, 1'000'000));
     const bool wants_page = is_given("--output");
-    if (is_given("--png") && pictures_.empty()) {
-      throw UsageError("--png names no folder; give a path");
-    }
     for (const char* const option : {"--map", "--title"}) {
       if (wants_page || !is_given(option)) continue;
       throw UsageError(fmt::format("{} is for the page; give -o FILE", option));
@@ -66,7 +63,7 @@ class ExplainCommand final : public ExplainingCommand {
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
     if (wants_page || is_given("--png")) expect_gnuplot();
-    if (is_given("--png")) make_picture_folder(pictures_);
+    if (is_given("--png")) make_picture_folder(pictures_, page);
 
     Progress progress(!is_quiet());
     const Explained explained = read_trace(progress);

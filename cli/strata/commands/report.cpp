@@ -70,7 +70,6 @@ class ReportCommand final : public Command {
     if (is_given("--title") && !wants_page) {
       throw UsageError("--title is for the page; give -o FILE");
     }
-    if (wants_pictures && pictures_.empty()) throw UsageError("--png names no folder; give a path");
     ReportData data;
     for (const std::string& path : files_) {
       const std::string text = read_file(path);
@@ -82,7 +81,7 @@ class ReportCommand final : public Command {
     ResultsReport report(std::move(data));
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, files_);
-    if (wants_pictures) make_picture_folder(pictures_);
+    if (wants_pictures) make_picture_folder(pictures_, page);
     std::vector<Plot> plots = report.plots();
     if (page) {
       const RemovedIfInterrupted guard(*page);

@@ -95,7 +95,13 @@ Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& st
 
 void expect_gnuplot() { find_gnuplot(); }
 
-void make_picture_folder(const std::string& folder) {
+void make_picture_folder(const std::string& folder, const std::optional<WholeFile>& page) {
+  if (folder.empty()) throw UsageError("--png names no folder; give a path");
+  const fs::path without_slash = (fs::path(folder) / "").parent_path();
+  if (page && page->is_same_as(without_slash.string())) {
+    throw UsageError(
+        fmt::format("-o and --png cannot both be '{}'; give one of them another name", folder));
+  }
   std::error_code error;
   fs::create_directories(folder, error);
   std::error_code ignored;

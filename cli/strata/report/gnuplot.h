@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "output/whole_file.h"
 #include "report/plot.h"
 
 namespace strata::cli {
@@ -21,9 +23,11 @@ Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& st
 /// \errors  Those of draw() if gnuplot is missing.
 void expect_gnuplot();
 
-/// Creates the folder if it is missing.
-/// \errors  UsageError, which names it, if that fails or no file can be created in it.
-void make_picture_folder(const std::string& folder);
+/// Creates the folder that --png names, if it is missing.
+/// \param page  what -o names
+/// \errors  UsageError, which names it, if that fails, if no file can be created in it, or if it is
+///          the page.
+void make_picture_folder(const std::string& folder, const std::optional<WholeFile>& page);
 
 /// Writes each plot as <folder>/<id>.png.
 /// \errors  Those of draw() and WholeFile.
