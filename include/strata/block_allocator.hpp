@@ -72,7 +72,7 @@ class BasicBlockAllocator {
         buffer == nullptr || buffer_size < skipped
             ? 0
             : detail::BlockLayout::capacity_for(stride, buffer_size - skipped);
-    if (capacity == 0) return refuse(kTooSmall, reason);
+    if (capacity == 0) return detail::refused(kTooSmall, reason);
     return over(static_cast<char*>(buffer) + skipped, block_bytes, alignment, capacity);
   }
 
@@ -81,14 +81,14 @@ class BasicBlockAllocator {
                                                        std::size_t alignment = kDefaultAlignment,
                                                        const char** reason = nullptr) noexcept {
     if (!are_valid(block_bytes, alignment, reason)) return std::nullopt;
-    if (alignment > arena.page_size()) return refuse(kOverAligned, reason);
-    if (capacity == 0) return refuse(kNoBlocks, reason);
+    if (alignment > arena.page_size()) return detail::refused(kOverAligned, reason);
+    if (capacity == 0) return detail::refused(kNoBlocks, reason);
     const auto layout = detail::BlockLayout::of(stride_for(block_bytes, alignment), capacity);
     const std::size_t page = arena.page_size();
     void* pages = layout.stride == 0
                       ? nullptr
                       : arena.allocate_pages(layout.bytes / page + (layout.bytes % page != 0));
-    if (pages == nullptr) return refuse(kArenaExhausted, reason);
+    if (pages == nullptr) return detail::refused(kArenaExhausted, reason);
     return over(static_cast<char*>(pages), block_bytes, alignment, capacity);
   }
 
@@ -182,11 +182,6 @@ class BasicBlockAllocator {
     return BasicBlockAllocator(Stack(detail::RunTimeStride(layout.stride), blocks, capacity,
                                      blocks + layout.metadata_offset),
                                block_bytes, alignment);
-  }
-
-  static std::nullopt_t refuse(const char* sentence, const char** reason) noexcept {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
   }
 
   static constexpr bool are_valid(std::size_t block_bytes, std::size_t alignment,

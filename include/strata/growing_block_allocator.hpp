@@ -49,10 +49,10 @@ class GrowingBlockAllocator {
   static std::optional<GrowingBlockAllocator> try_create(PageArena& arena, std::size_t block_bytes,
                                                          std::size_t alignment = kDefaultAlignment,
                                                          const char** reason = nullptr) noexcept {
-    if (block_bytes < kMinBlockBytes) return refuse(kBlockTooSmall, reason);
-    if (!detail::is_power_of_two(alignment)) return refuse(kBadAlignment, reason);
+    if (block_bytes < kMinBlockBytes) return detail::refused(kBlockTooSmall, reason);
+    if (!detail::is_power_of_two(alignment)) return detail::refused(kBadAlignment, reason);
     const Shape shape(arena, block_bytes, alignment);
-    if (shape.blocks_per_page == 0) return refuse(kTooLarge, reason);
+    if (shape.blocks_per_page == 0) return detail::refused(kTooLarge, reason);
     if (reason != nullptr) *reason = nullptr;
     return GrowingBlockAllocator(shape);
   }
@@ -213,11 +213,6 @@ class GrowingBlockAllocator {
   };
 
   explicit GrowingBlockAllocator(const Shape& shape) noexcept : shape_(shape) {}
-
-  static std::nullopt_t refuse(const char* sentence, const char** reason) noexcept {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
-  }
 
   std::size_t words_per_page() const noexcept {
     return detail::divide_rounding_up(shape_.blocks_per_page, kWordBits);

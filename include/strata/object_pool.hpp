@@ -119,16 +119,16 @@ class ObjectPool {
                                               Leftovers leftovers = Leftovers::kReport,
                                               const char** reason = nullptr) noexcept {
     ObjectPool pool(exhaustion, leftovers);
-    return pool.reserve(capacity) ? made(pool, reason) : refused(kNoMemory, reason);
+    return pool.reserve(capacity) ? made(pool, reason) : detail::refused(kNoMemory, reason);
   }
   static std::optional<ObjectPool> try_create(void* buffer, std::size_t buffer_size,
                                               Exhaustion exhaustion = Exhaustion::kReturnNull,
                                               Leftovers leftovers = Leftovers::kReport,
                                               const char** reason = nullptr) noexcept {
     ObjectPool pool(exhaustion, leftovers);
-    if (!pool.chunks_.make_room_in_table()) return refused(kNoTable, reason);
+    if (!pool.chunks_.make_room_in_table()) return detail::refused(kNoTable, reason);
     return pool.chunks_.adopt(buffer, buffer_size) ? made(pool, reason)
-                                                   : refused(kBufferTooSmall, reason);
+                                                   : detail::refused(kBufferTooSmall, reason);
   }
 
   /// The size of a buffer that holds `capacity` slots at any start address; 0 if none does.
@@ -327,10 +327,6 @@ class ObjectPool {
   static std::optional<ObjectPool> made(ObjectPool& pool, const char** reason) noexcept {
     if (reason != nullptr) *reason = nullptr;
     return std::optional<ObjectPool>(std::move(pool));
-  }
-  static std::optional<ObjectPool> refused(const char* sentence, const char** reason) noexcept {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
   }
 
   void destroy_all_in(Stack& stack) noexcept {

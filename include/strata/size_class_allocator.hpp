@@ -304,14 +304,11 @@ template <Checks kChecks>
 std::optional<BasicSizeClassAllocator<kChecks>> BasicSizeClassAllocator<kChecks>::try_create(
     const std::size_t* classes, std::size_t class_count, std::size_t bytes_per_class,
     PageArena* arena, const char** reason) noexcept {
-  const auto refuse = [reason](const char* sentence) {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
-  };
-  if (bytes_per_class > kMaxRunBytes) return refuse(kRunTooLarge);
+  if (bytes_per_class > kMaxRunBytes) return detail::refused(kRunTooLarge, reason);
   const std::size_t run_bytes = std::size_t{1}
                                 << detail::log2_ceil(bytes_per_class == 0 ? 1 : bytes_per_class);
-  if (const char* why = reason_against(classes, class_count, run_bytes)) return refuse(why);
+  if (const char* why = reason_against(classes, class_count, run_bytes))
+    return detail::refused(why, reason);
 
   BasicSizeClassAllocator made(std::nullopt);
   made.run_shift_ = detail::count_trailing_zeros(run_bytes);
@@ -322,12 +319,12 @@ std::optional<BasicSizeClassAllocator<kChecks>> BasicSizeClassAllocator<kChecks>
   if (arena == nullptr) {
     constexpr std::size_t kAnyOsPage = 64 * 1024;  // a multiple of every size an OS page has
     made.own_arena_ = PageArena::try_create(detail::round_up(bytes, kAnyOsPage), 0);
-    if (!made.own_arena_) return refuse(kNoMemory);
+    if (!made.own_arena_) return detail::refused(kNoMemory, reason);
     arena = &*made.own_arena_;
   }
   const std::size_t page = arena->page_size();
   void* memory = arena->allocate_pages(bytes / page + (bytes % page != 0));
-  if (memory == nullptr) return refuse(kNoMemory);
+  if (memory == nullptr) return detail::refused(kNoMemory, reason);
   made.lay_out(static_cast<char*>(memory), classes, class_count);
   if (reason != nullptr) *reason = nullptr;
   return made;

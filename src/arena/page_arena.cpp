@@ -12,21 +12,18 @@ const char PageArena::kRefused[] = "PageArena: the kernel refuses a region of th
 std::optional<PageArena> PageArena::try_create(std::size_t bytes, std::size_t page_bytes,
                                                const char** reason,
                                                os::PageSource* source) noexcept {
-  const auto refuse = [reason](const char* sentence) -> std::optional<PageArena> {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
-  };
   if (page_bytes == 0) page_bytes = os::page_bytes();
   if (!std::has_single_bit(page_bytes) || page_bytes < os::page_bytes()) {
-    return refuse("PageArena: the page size is not a power of two of at least an OS page");
+    return detail::refused("PageArena: the page size is not a power of two of at least an OS page",
+                           reason);
   }
-  if (bytes == 0) return refuse("PageArena: the size is 0");
+  if (bytes == 0) return detail::refused("PageArena: the size is 0", reason);
   if (bytes % page_bytes != 0) {
-    return refuse("PageArena: the size is not a multiple of the page size");
+    return detail::refused("PageArena: the size is not a multiple of the page size", reason);
   }
   if (source == nullptr) source = &os::kernel_pages();
   auto* begin = static_cast<char*>(source->map_aligned(bytes, page_bytes));
-  if (begin == nullptr) return refuse(kRefused);
+  if (begin == nullptr) return detail::refused(kRefused, reason);
   // The user wants pages of this size. The advice is a hint, so a refusal is no error.
   if (page_bytes > os::page_bytes()) source->advise_huge(begin, bytes);
   if (reason != nullptr) *reason = nullptr;

@@ -14,17 +14,14 @@ const char CoalescingHeap::kRefused[] = "CoalescingHeap: the kernel refuses a re
 
 std::optional<CoalescingHeap> CoalescingHeap::try_create(std::size_t bytes, const char** reason,
                                                          os::PageSource* pages) noexcept {
-  const auto refuse = [reason](const char* sentence) {
-    if (reason != nullptr) *reason = sentence;
-    return std::nullopt;
-  };
-  if (bytes == 0) return refuse("CoalescingHeap: the size of the region is 0");
-  if (bytes > kMaxRegionBytes) return refuse("CoalescingHeap: the region is above 16 GiB");
+  if (bytes == 0) return detail::refused("CoalescingHeap: the size of the region is 0", reason);
+  if (bytes > kMaxRegionBytes)
+    return detail::refused("CoalescingHeap: the region is above 16 GiB", reason);
   const std::size_t page = os::page_bytes();
   bytes = detail::round_up(bytes, page);
   if (pages == nullptr) pages = &os::kernel_pages();
   void* region = pages->map(bytes);
-  if (region == nullptr) return refuse(kRefused);
+  if (region == nullptr) return detail::refused(kRefused, reason);
   CoalescingHeap heap;
   heap.pages_ = pages;
   heap.adopt_region(region, bytes);

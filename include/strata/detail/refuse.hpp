@@ -2,6 +2,7 @@
 
 #include <strata/detail/misuse.hpp>
 
+#include <optional>
 #include <type_traits>
 #if defined(__cpp_exceptions)
 #include <new>
@@ -54,6 +55,12 @@ class OutOfMemory final : public std::bad_alloc {
   misuse(sentence);
 }
 #endif
+
+/// What a try_create() returns that refuses.
+inline std::nullopt_t refused(const char* sentence, const char** reason) noexcept {
+  if (reason != nullptr) *reason = sentence;
+  return std::nullopt;
+}
 
 /// How every constructor of the shelf refuses: create(&reason) is its try_create(), which returns a
 /// std::optional. Returns what that holds, or throws: std::bad_alloc if the reason is among
