@@ -13,6 +13,7 @@
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/text.h"
+#include "process/signal_watch.h"
 
 namespace strata::cli {
 namespace {
@@ -43,9 +44,8 @@ void keep_standard_numbers() {
 /// "ignore".
 void let_writes_fail() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) {
+    if (is_ignored(signal)) continue;
     struct sigaction action {};
-    ::sigaction(signal, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
     action.sa_handler = [](int) {};
     ::sigaction(signal, &action, nullptr);
   }
@@ -54,9 +54,7 @@ void let_writes_fail() {
 /// A reader that closes the pipe, such as `head`, needs no error message, unless SIGPIPE is
 /// ignored.
 void end_if_nobody_reads_output() {
-  struct sigaction action {};
-  ::sigaction(SIGPIPE, nullptr, &action);
-  if (action.sa_handler == SIG_IGN) return;
+  if (is_ignored(SIGPIPE)) return;
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&output, 1, 0) <= 0 || (output.revents & POLLERR) == 0) return;
   std::signal(SIGPIPE, SIG_DFL);

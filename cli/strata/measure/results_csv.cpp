@@ -57,9 +57,7 @@ std::string titles(const Columns& columns) {
     for (const char* part : parts) line.add(fmt::format("{}{}.{}", prefix, name, part));
   };
   if (columns.has_details) {
-    for (const char* name : {"label", "broken", "failed_allocations"}) {
-      line.add(name);
-    }
+    for (const char* name : {"label", "broken", "failed_allocations"}) line.add(name);
   }
   for (const std::string& name : columns.params) line.add(fmt::format("params.{}", name));
   for (const std::string& name : columns.metrics) add("", name, {"median", "min", "max", "n"});

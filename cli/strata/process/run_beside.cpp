@@ -8,45 +8,21 @@
 #include <csignal>
 #include <system_error>
 
+#include "process/signal_watch.h"
+
 namespace strata::cli {
 namespace {
 
-constexpr int kPassedOn[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH};
-
-/// Blocks the signals to forward, and SIGCHLD.
-class HeldSignals {
- public:
-  explicit HeldSignals(int another) {
-    ::sigemptyset(&held_);
-    for (int signal : kPassedOn) ::sigaddset(&held_, signal);
-    if (another != 0) ::sigaddset(&held_, another);
-    ::sigaddset(&held_, SIGCHLD);
-    // An inherited "ignore" would let the kernel reap the child before us.
-    struct sigaction plain {};
-    plain.sa_handler = SIG_DFL;
-    ::sigaction(SIGCHLD, &plain, &original_child_action_);
-    ::sigprocmask(SIG_BLOCK, &held_, &original_mask_);
+/// \param another  0: none
+sigset_t passed_on(int another) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH}) {
+    ::sigaddset(&set, signal);
   }
-  ~HeldSignals() { restore(); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  /// Async-signal-safe: the child calls it, too.
-  void restore() const {
-    ::sigaction(SIGCHLD, &original_child_action_, nullptr);
-    ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
-  }
-
-  void wait(siginfo_t& info) const {
-    while (::sigwaitinfo(&held_, &info) < 0) {
-    }
-  }
-
- private:
-  sigset_t held_{};
-  sigset_t original_mask_{};
-  struct sigaction original_child_action_ {};
-};
+  if (another != 0) ::sigaddset(&set, another);
+  return set;
+}
 
 }  // namespace
 
@@ -57,7 +33,7 @@ BesideResult run_beside(const ProcessPlan& plan,
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
   }
-  const HeldSignals signals(signal);
+  const BlockedSignals signals(passed_on(signal));
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
@@ -74,7 +50,8 @@ BesideResult run_beside(const ProcessPlan& plan,
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) != child) {
     siginfo_t info{};
-    signals.wait(info);
+    while (::sigwaitinfo(&signals.set(), &info) < 0) {
+    }
     // The terminal sends its signals to the whole foreground group; SIGCHLD usually comes from the
     // kernel.
     if (info.si_code <= 0) ::kill(child, info.si_signo);

@@ -10,11 +10,13 @@
 namespace strata::cli {
 namespace {
 
-constexpr int kInterrupting[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+sigset_t interrupting() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) {
+    if (!is_ignored(signal)) ::sigaddset(&set, signal);  // respects nohup
+  }
+  return set;
 }
 
 timespec to_timespec(double seconds) {
@@ -24,27 +26,25 @@ timespec to_timespec(double seconds) {
 
 }  // namespace
 
-SignalWatch::SignalWatch() {
-  // An inherited "ignore" would let the kernel reap children before we read their usage.
+BlockedSignals::BlockedSignals(const sigset_t& signals) : set_(signals) {
+  // An inherited "ignore" would let the kernel reap children before we do, with their usage.
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &plain, &original_child_action_);
-  ::sigemptyset(&watched_);
-  ::sigaddset(&watched_, SIGCHLD);
-  for (int signal : kInterrupting) {
-    if (!is_ignored(signal)) ::sigaddset(&watched_, signal);  // respects nohup
-  }
-  ::sigprocmask(SIG_BLOCK, &watched_, &original_mask_);
+  ::sigaddset(&set_, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &set_, &original_mask_);
 }
 
-SignalWatch::~SignalWatch() {
+void BlockedSignals::restore() const {
   ::sigaction(SIGCHLD, &original_child_action_, nullptr);
   ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
 }
 
+SignalWatch::SignalWatch() : watched_(interrupting()) {}
+
 SignalWatch::Event SignalWatch::wait(std::optional<double> seconds) {
   timespec limit = to_timespec(seconds.value_or(0));
-  int signal = ::sigtimedwait(&watched_, nullptr, seconds ? &limit : nullptr);
+  int signal = ::sigtimedwait(&watched_.set(), nullptr, seconds ? &limit : nullptr);
   // Interrupted by an unwatched signal (stop and continue): the caller checks again.
   if (signal < 0) return errno == EAGAIN ? Event::kTimeout : Event::kChild;
   if (signal == SIGCHLD) return Event::kChild;
@@ -53,12 +53,17 @@ SignalWatch::Event SignalWatch::wait(std::optional<double> seconds) {
 }
 
 int SignalWatch::interruption() {
-  sigset_t interrupting = watched_;
-  ::sigdelset(&interrupting, SIGCHLD);
+  sigset_t signals = watched_.set();
+  ::sigdelset(&signals, SIGCHLD);
   timespec now{};
-  int signal = ::sigtimedwait(&interrupting, nullptr, &now);
+  int signal = ::sigtimedwait(&signals, nullptr, &now);
   if (signal > 0) interruption_ = signal;
   return interruption_;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 void die_by_signal(int signal) {

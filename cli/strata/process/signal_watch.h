@@ -6,6 +6,28 @@
 
 namespace strata::cli {
 
+/// Blocks signals, and SIGCHLD, as long as it lives.
+class BlockedSignals {
+ public:
+  explicit BlockedSignals(const sigset_t& signals);
+  ~BlockedSignals() { restore(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  /// Async-signal-safe: a child calls it, too.
+  void restore() const;
+
+  /// All that are blocked.
+  const sigset_t& set() const noexcept { return set_; }
+  /// The signal mask from before.
+  const sigset_t& original_mask() const noexcept { return original_mask_; }
+
+ private:
+  sigset_t set_;
+  sigset_t original_mask_{};
+  struct sigaction original_child_action_ {};
+};
+
 /// Turns Ctrl-C and similar signals, and the end of children, into events to wait for, so that none
 /// of our code runs in a signal handler and no measurement is lost. While an object exists, SIGCHLD
 /// is blocked, and so are SIGINT, SIGQUIT, SIGTERM and SIGHUP, except those that were ignored.
@@ -13,9 +35,6 @@ namespace strata::cli {
 class SignalWatch {
  public:
   SignalWatch();
-  ~SignalWatch();  ///< restores the signal mask
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
 
   enum class Event { kChild, kInterrupt, kTimeout };
 
@@ -27,14 +46,14 @@ class SignalWatch {
   int interruption();
 
   /// The signal mask for children to start with.
-  const sigset_t& original_mask() const noexcept { return original_mask_; }
+  const sigset_t& original_mask() const noexcept { return watched_.original_mask(); }
 
  private:
-  sigset_t watched_{};
-  sigset_t original_mask_{};
-  struct sigaction original_child_action_ {};
+  BlockedSignals watched_;
   int interruption_ = 0;
 };
+
+bool is_ignored(int signal);
 
 /// Ends this process by that signal, so that its parent sees the real cause.
 [[noreturn]] void die_by_signal(int signal);
