@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 
+#include "os/clock.h"
 #include "os/errors.h"
 #include "os/file.h"
 #include "os/page_source.h"
@@ -147,7 +148,7 @@ void Recording::tell_process(const char* allocator) noexcept {
   while (size > 0 && command[size - 1] == '\0') --size;
   text.property("pid", process_).property("parent", parent_number());
   text.property("command", {command, size});
-  text.property("started_ns", wall_ns()).property("page_bytes", os::page_bytes());
+  text.property("started_ns", os::wall_clock_ns()).property("page_bytes", os::page_bytes());
   if (settings_.stack_frames == 0) {
     text.property("stacks", "off");
   } else {
@@ -377,7 +378,7 @@ void Recording::finish(const char* reason) noexcept {
   text.property("reason", reason).property("events", writer_->events());
   text.property("objects", writer_->next_object());
   text.property("dropped", reported_drops_);
-  text.property("writer_cpu_ns", thread_cpu_ns());
+  text.property("writer_cpu_ns", os::thread_cpu_ns());
   text.property("lasted_ns", has_begun_ ? clock_.ns_at(clock_.count()) - clock_.ns_at(origin_) : 0);
   writer_->end(text.view());
   if (writer_->has_failed()) return;

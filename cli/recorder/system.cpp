@@ -20,16 +20,6 @@
 #include "os/errors.h"
 
 namespace strata::recorder {
-namespace {
-
-std::uint64_t clock_ns(clockid_t clock) noexcept {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-}  // namespace
 
 void* map_memory(std::size_t bytes) noexcept {
   const os::SavedErrno saved;
@@ -166,10 +156,12 @@ void end_process(int end) noexcept {
   for (;;) syscall(SYS_exit, WEXITSTATUS(end));
 }
 
-std::uint64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
-std::uint64_t wall_ns() noexcept { return clock_ns(CLOCK_REALTIME); }
-
-std::uint64_t thread_cpu_ns() noexcept { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+std::uint64_t monotonic_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 void say(std::string_view sentence) noexcept { write_file(2, sentence.data(), sentence.size()); }
 

@@ -43,9 +43,8 @@ int open_process_stat() noexcept;
 int end_of_others(int process_stat) noexcept;
 /// Ends the process, whose last thread is the caller, so that wait() reports the status `end`.
 [[noreturn]] void end_process(int end) noexcept;
+/// As os::monotonic_ns(), which takes a system call.
 std::uint64_t monotonic_ns() noexcept;
-std::uint64_t wall_ns() noexcept;
-std::uint64_t thread_cpu_ns() noexcept;        ///< of the calling thread
 void say(std::string_view sentence) noexcept;  ///< writes to standard error
 /// Writes to the program's standard error.
 void say_from_hidden_thread(std::string_view sentence) noexcept;
