@@ -16,10 +16,7 @@ class BlockAllocatorMemory {
   static constexpr const char* kSentence =
       "strata::BlockAllocator: blocks of one size, for one thread";
 
-  static const char* why_unfit(const Needs& needs) {
-    const char* const why = needs.why_not_one_size();
-    return why != nullptr ? why : needs.why_not_one_thread();
-  }
+  static const char* why_unfit(const Needs& needs) { return needs.why_not_one_size_and_thread(); }
 
   explicit BlockAllocatorMemory(const Needs& needs)
       : memory_(BlockAllocator::buffer_bytes(block_bytes(needs), needs.live_blocks)),

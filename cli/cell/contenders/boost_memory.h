@@ -15,10 +15,7 @@ class BoostPoolMemory {
   static constexpr const char* kName = "boost-pool";
   static constexpr const char* kSentence = "boost::pool: blocks of one size, for one thread";
 
-  static const char* why_unfit(const Needs& needs) {
-    const char* const why = needs.why_not_one_size();
-    return why != nullptr ? why : needs.why_not_one_thread();
-  }
+  static const char* why_unfit(const Needs& needs) { return needs.why_not_one_size_and_thread(); }
 
   explicit BoostPoolMemory(const Needs& needs) : pool_(needs.largest_bytes, needs.live_blocks) {}
 

@@ -28,6 +28,9 @@ struct Needs {
   const char* why_not_one_thread() const noexcept {
     return threads > 1 ? "serves one thread" : nullptr;
   }
+  const char* why_not_one_size_and_thread() const noexcept {
+    return smallest_bytes != largest_bytes ? why_not_one_size() : why_not_one_thread();
+  }
 
   std::size_t bytes() const noexcept {
     return live_bytes != 0 ? live_bytes : live_blocks * largest_bytes;
