@@ -167,7 +167,7 @@ void Engine::deallocate_large(void* p) noexcept {
     die_of_huge("free", p);
   }
   Span* span = map_.span_of(p);
-  if (span == nullptr) fatal_call("free", p, ": it was freed before, or never allocated");
+  if (span == nullptr) die_of_no_object(p, "free");
   if (reinterpret_cast<std::uintptr_t>(p) % SizeClassMap::kGrain != 0)
     fatal_call("free", p, ": it is misaligned, no allocation starts there");
   if (span->records != nullptr) {
@@ -191,7 +191,7 @@ std::size_t Engine::usable_bytes(const void* p, const char* action) noexcept {
   }
   if (owns_region_of(p)) {
     const Span* span = map_.span_of(p);
-    if (span == nullptr) fatal_call(action, p, ": it was freed before, or never allocated");
+    if (span == nullptr) die_of_no_object(p, action);
     if (record_of(p) != nullptr) {
       if (watched_.has(span->size_class, p)) fatal_call(action, p, ": the object is free already");
       return span->object_bytes;

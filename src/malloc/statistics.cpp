@@ -57,15 +57,15 @@ Statistics collect_statistics(MallocInstance& malloc) noexcept {
     entry.spans += watched.spans;
     entry.live_objects += watched.claimed_objects;
     entry.free_objects += watched.free_objects;
-    small_pages += from.spans.pages + watched.pages;
+    const std::size_t pages = from.spans.pages + watched.pages;
+    small_pages += pages;
     out.live += entry.live_objects * bytes;
     out.cached += entry.cached_objects * bytes;
     out.in_threads += cached.in_threads * bytes;
     out.quarantined += cached.quarantined * bytes;
     out.in_spans += entry.free_objects * bytes;
-    out.tails += from.spans.pages * kPageBytes - (claimed + from.spans.free_objects) * bytes;
     out.tails +=
-        watched.pages * kPageBytes - (watched.claimed_objects + watched.free_objects) * bytes;
+        pages * kPageBytes - (claimed + watched.claimed_objects + entry.free_objects) * bytes;
   }
   const PageHeap::Statistics pages = engine.page_heap().statistics();
   const HugeHeap::Statistics huge = engine.huge().statistics();
@@ -81,9 +81,8 @@ Statistics collect_statistics(MallocInstance& malloc) noexcept {
   out.guards = malloc.guards().statistics();
   out.empties = malloc.empties().reserved_bytes();
   out.live += out.large_blocks + huge.live_bytes + out.guards.live_bytes;
-  const std::size_t free_in_spans = out.in_spans + out.tails;
   const std::size_t holes = engine.spans().hole_bytes() + engine.watched_spans().hole_bytes();
-  out.holes = holes < free_in_spans ? holes : free_in_spans;
+  out.holes = std::min(holes, out.in_spans + out.tails);
   out.idle = idle_pages * kPageBytes + huge.kept_bytes;
   out.clean = (pages.regions * kPagesPerRegion - used_pages - idle_pages) * kPageBytes +
               pages.reserved_bytes + huge.stuck_bytes;

@@ -169,7 +169,7 @@ PageShard& PageHeap::make_shard_for(const PagePlace& place) noexcept {
 /// \pre  the span lies in that region, and is the caller's
 [[gnu::noinline]] void PageHeap::touch_huge_page(const Span& span) noexcept {
   const std::uint64_t ns = source_.pages().touch(span.start);
-  Region& region = region_of(span);
+  Region& region = source_.region_of(span);
   shard_of(region).note_touch(region);
   source_.note_first_touch(ns);
 }

@@ -92,7 +92,7 @@ class PageHeap {
   ///             were idle since the last one
   /// \cost  constant
   void deallocate(Span& span, bool is_clean = false, Was was = Was::kInUse) noexcept {
-    shard_of(region_of(span)).deallocate(span, is_clean, was);
+    shard_of(source_.region_of(span)).deallocate(span, is_clean, was);
   }
   /// Takes back a span that stays whole, as a kept span.
   /// \pre      it is large, and was in use when the caller looked
@@ -130,7 +130,7 @@ class PageHeap {
   /// some minutes later, and fill the decommitted part.
   /// \cost  a system call for the first such span of a region
   void split_region_of(const Span& span) noexcept {
-    Region& region = region_of(span);
+    Region& region = source_.region_of(span);
     if (region.is_huge) shard_of(region).split(region);
   }
 
@@ -140,7 +140,7 @@ class PageHeap {
   bool resize(Span& span, unsigned page_count) noexcept {
     STRATA_DCHECK(page_count >= 1);
     return span.first_page + page_count <= kPagesPerRegion &&
-           shard_of(region_of(span)).resize(span, page_count);
+           shard_of(source_.region_of(span)).resize(span, page_count);
   }
 
   /// Notes whether a large span is kept by a block that needs no page any more. A block that grew
@@ -149,7 +149,7 @@ class PageHeap {
   /// \cost     no lock
   bool try_set_short(Span& span, bool is_short) noexcept {
     if (!span.has_grown_again) {
-      PageShard& shard = shard_of(region_of(span));
+      PageShard& shard = shard_of(source_.region_of(span));
       if (is_short && !shard.begin_short_stay()) return false;
       if (!is_short) shard.end_short_stay();
       span.has_grown_again = !is_short;
@@ -273,9 +273,6 @@ class PageHeap {
   }
   PageShard& shard_of(const Region& region) noexcept {
     return *shards_[region.shard.load(std::memory_order_relaxed)];
-  }
-  Region& region_of(const Span& span) const noexcept {
-    return *source_.map().region_of(span.start);
   }
   PageShard& make_shard_for(const PagePlace& place) noexcept;
   /// Whether the heap may hold more than it needs to keep threads from meeting.

@@ -170,7 +170,7 @@ bool PageShard::try_adopt(Region& region) noexcept {
 
 void PageShard::deallocate(Span& span, bool is_clean, Was was) noexcept {
   LockGuard guard(lock_);
-  Region& region = region_of(span);
+  Region& region = source_.region_of(span);
   STRATA_DCHECK(region.shard.load(std::memory_order_relaxed) == index_);
   forget_stay(span);
   const PageMask mask = page_range(span.first_page, span.page_count);
@@ -187,7 +187,7 @@ void PageShard::deallocate(Span& span, bool is_clean, Was was) noexcept {
 
 bool PageShard::resize(Span& span, unsigned page_count) noexcept {
   LockGuard guard(lock_);
-  Region& region = region_of(span);
+  Region& region = source_.region_of(span);
   if (page_count > span.page_count) merge_kept();
   const PageMask now = page_range(span.first_page, span.page_count);
   const PageMask wanted = page_range(span.first_page, page_count);
@@ -216,7 +216,7 @@ Span* PageShard::allocate_kept(unsigned page_count, PagePlace& asks) noexcept {
   Span* const span = kept_.take(page_count);
   if (span == nullptr) return nullptr;
   span->is_zero = false;
-  region_of(*span).set_heads(span->first_page, page_count, span->first_page);
+  source_.region_of(*span).set_heads(span->first_page, page_count, span->first_page);
   count_idle(idle_pages() - page_count);
   count_used(used_pages() + page_count);
   return span;
@@ -260,7 +260,7 @@ bool PageShard::merge_kept_runs() noexcept {
 }
 
 [[gnu::noinline]] void PageShard::merge(const Span& kept) noexcept {
-  Region& region = region_of(kept);
+  Region& region = source_.region_of(kept);
   unlist(region);
   region.free_pages |= page_range(kept.first_page, kept.page_count);
   list(region);
@@ -415,7 +415,7 @@ std::size_t PageShard::check_invariants() noexcept {
   std::size_t in_kept_spans = 0;
   kept_.for_each([&](const Span& span) {
     in_kept_spans += span.page_count;
-    const Region& region = region_of(span);
+    const Region& region = source_.region_of(span);
     const PageMask mask = page_range(span.first_page, span.page_count);
     STRATA_INVARIANT((region.free_pages & mask) == 0, "a kept page is free");
     STRATA_INVARIANT((region.dirty_pages & mask) == mask, "a kept page is clean");

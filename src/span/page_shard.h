@@ -13,7 +13,6 @@
 #include "base/thread_annotations.h"
 #include "span/kept_spans.h"
 #include "span/page.h"
-#include "span/page_map.h"
 #include "span/page_place.h"
 #include "span/region_source.h"
 
@@ -229,9 +228,6 @@ class alignas(detail::kCacheLineBytes) PageShard {
   }
   void count_used(std::size_t pages) noexcept STRATA_REQUIRES(lock_) {
     used_pages_.store(pages, std::memory_order_relaxed);
-  }
-  Region& region_of(const Span& span) const noexcept {
-    return *source_.map().region_of(span.start);
   }
   void begin_use(Region& region) noexcept;
   bool try_hold(const Region& region, PageMask touched) noexcept;
