@@ -483,13 +483,20 @@ TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   EXPECT_LE(engine.limit().held_bytes(), held);
 }
 
-TEST_F(MallocTest, InALargeHeapABlockThatGrowsStaysInItsSizeClass) {
+TEST_F(MallocTest, InALargeHeapABlockThatGrowsHasPagesOnlyWhereItNearlyFillsThem) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
   while (engine.page_heap().is_small()) blocks.push_back(thread.allocate(kMiB));
-  void* const p = thread.reallocate(thread.allocate(10'000), 40'000);
-  EXPECT_NE(engine.class_of(p), 0u);
-  thread.deallocate(p);
+  const auto has_pages = [&](std::size_t bytes) {
+    void* const p = thread.reallocate(thread.allocate(10'000), bytes);
+    const bool has = engine.class_of(p) == 0;
+    thread.deallocate(p);
+    return has;
+  };
+  for (const std::size_t bytes : {40'000, 64'000, 72'000, 100'000, 140'000})
+    EXPECT_FALSE(has_pages(bytes)) << bytes;
+  for (const std::size_t bytes : {110'000, 131'072, 160'000, 170'000})
+    EXPECT_TRUE(has_pages(bytes)) << bytes;
   for (void* block : blocks) thread.deallocate(block);
 }
 

@@ -19,6 +19,17 @@ constexpr std::size_t kHeadroomShare = 4;
 // class has touched as many objects as were ever in it at once (docs/decisions/0003).
 constexpr std::size_t kFewClassesFromBytes = 1024;
 
+// Chosen: in a large heap, pages are resident whether a block touches them or not. A growing block
+// still gets them if it leaves at most this part of its size unused, as in the worst size class
+// (docs/decisions/0003).
+constexpr std::size_t kUnusedShare = 4;
+
+/// Whether a block of that many bytes, more than a page, nearly fills its pages.
+bool nearly_fills_pages(std::size_t bytes) noexcept {
+  const std::size_t unused = detail::round_up(bytes, kPageBytes) - bytes;
+  return bytes > kPageBytes && unused <= bytes / kUnusedShare;
+}
+
 /// The next power of two, or five eighths of it: no object is less than half full by so little that
 /// the next smaller size moves it back.
 std::size_t of_few_classes(std::size_t bytes) noexcept {
@@ -132,7 +143,8 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
 /// \returns  nullptr: serve it like any other
 void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // In a small heap, what it does not touch of pages of its own takes no memory.
-  const bool grows_apart = engine_.page_heap().is_small() || SizeClassMap::class_of(bytes) == 0;
+  const bool grows_apart = engine_.page_heap().is_small() || nearly_fills_pages(bytes) ||
+                           SizeClassMap::class_of(bytes) == 0;
   // Others decide there where it lies, or count it by its size class.
   if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
       is_checked() || must_not_wait()) {
