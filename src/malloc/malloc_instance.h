@@ -398,6 +398,7 @@ class MallocInstance {
   void* allocate_grown(ThreadState& thread, std::size_t bytes) noexcept;
   void* reallocate_slowly(ThreadState& thread, void* p, std::size_t bytes) noexcept;
   void* resize_large(ThreadState& thread, void* p, std::size_t bytes) noexcept;
+  bool shrinks_to_object(std::size_t old_bytes, std::size_t bytes) noexcept;
 
   Engine engine_;
   EmptyBlocks empties_;  // serves malloc(0), unless nothing is checked
@@ -418,7 +419,7 @@ class MallocInstance {
   std::atomic<bool> is_started_{false};
   std::atomic<bool> is_looked_at_{false};     // relaxed: only the thread that looks needs it
   std::atomic<bool> needs_attention_{false};  // relaxed: a hint
-  // Since the last release in vain, and how much was idle after it. relaxed: a hint.
+  // Begun by the last release in vain; how much was idle after that. relaxed: a hint.
   Backoff release_backoff_;
   std::atomic<std::size_t> vain_idle_bytes_{0};
 };

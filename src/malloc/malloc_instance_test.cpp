@@ -493,10 +493,32 @@ TEST_F(MallocTest, InALargeHeapABlockThatGrowsHasPagesOnlyWhereItNearlyFillsThem
     thread.deallocate(p);
     return has;
   };
-  for (const std::size_t bytes : {40'000, 64'000, 72'000, 100'000, 140'000})
+  for (const std::size_t bytes : {40'000, 65'536, 65'537, 72'000, 104'857, 140'000})
     EXPECT_FALSE(has_pages(bytes)) << bytes;
-  for (const std::size_t bytes : {110'000, 131'072, 160'000, 170'000})
+  for (const std::size_t bytes : {104'858, 131'072, 160'000, 170'000})
     EXPECT_TRUE(has_pages(bytes)) << bytes;
+  for (void* block : blocks) thread.deallocate(block);
+}
+
+TEST_F(MallocTest, InALargeHeapABlockThatIsCutLeavesPagesThatItWouldNotFill) {
+  TestThread thread(malloc);
+  const auto has_pages = [&](std::size_t grown, std::size_t cut) {
+    void* p = thread.reallocate(thread.allocate(10'000), grown);
+    EXPECT_EQ(engine.class_of(p), 0u);
+    std::memset(p, 7, cut);
+    p = thread.reallocate(p, cut);
+    EXPECT_EQ(static_cast<char*>(p)[cut - 1], 7);
+    const bool has = engine.class_of(p) == 0;
+    thread.deallocate(p);
+    return has;
+  };
+  EXPECT_TRUE(has_pages(110'000, 30'000)) << "in a small heap, what it does not touch is not held";
+  std::vector<void*> blocks;
+  while (engine.page_heap().is_small()) blocks.push_back(thread.allocate(kMiB));
+  EXPECT_FALSE(has_pages(110'000, 30'000));
+  EXPECT_FALSE(has_pages(200'000, 40'000));
+  EXPECT_TRUE(has_pages(110'000, 70'000)) << "it has more than half of them";
+  EXPECT_TRUE(has_pages(200'000, 60'000)) << "it fills one page";
   for (void* block : blocks) thread.deallocate(block);
 }
 

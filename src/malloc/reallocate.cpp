@@ -19,15 +19,13 @@ constexpr std::size_t kHeadroomShare = 4;
 // class has touched as many objects as were ever in it at once (docs/decisions/0003).
 constexpr std::size_t kFewClassesFromBytes = 1024;
 
-// Chosen: in a large heap, pages are resident whether a block touches them or not. A growing block
-// still gets them if it leaves at most this part of its size unused, as in the worst size class
-// (docs/decisions/0003).
+// Chosen: in a large heap, pages are resident whether a block touches them or not. A block gets
+// pages of its own there only if it leaves at most this part of its size unused, as in the worst
+// size class (docs/decisions/0003).
 constexpr std::size_t kUnusedShare = 4;
 
-/// Whether a block of that many bytes, more than a page, nearly fills its pages.
 bool nearly_fills_pages(std::size_t bytes) noexcept {
-  const std::size_t unused = detail::round_up(bytes, kPageBytes) - bytes;
-  return bytes > kPageBytes && unused <= bytes / kUnusedShare;
+  return detail::round_up(bytes, kPageBytes) - bytes <= bytes / kUnusedShare;
 }
 
 /// The next power of two, or five eighths of it: no object is less than half full by so little that
@@ -83,7 +81,7 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (spare_.owns(p)) {
     if (bytes <= old_bytes) return p;
-  } else if (size_class == 0) {
+  } else if (size_class == 0 && !shrinks_to_object(old_bytes, bytes)) {
     if (void* resized = resize_large(thread, p, bytes)) {
       after_slow_path(thread);
       return resized;
@@ -92,6 +90,13 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
     return p;
   }
   return move(thread, size_class, p, old_bytes, bytes);
+}
+
+/// Whether a block that shrinks is copied to an object: in a large heap, if it would leave more
+/// than half of its pages, and much of those that it still needs.
+bool MallocInstance::shrinks_to_object(std::size_t old_bytes, std::size_t bytes) noexcept {
+  return bytes < old_bytes / 2 && SizeClassMap::class_of(bytes) != 0 &&
+         !nearly_fills_pages(bytes) && !engine_.page_heap().is_small();
 }
 
 /// Moves the contents to a new block and frees the old one; `size_class` is the page map's.
@@ -143,8 +148,8 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
 /// \returns  nullptr: serve it like any other
 void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
   // In a small heap, what it does not touch of pages of its own takes no memory.
-  const bool grows_apart = engine_.page_heap().is_small() || nearly_fills_pages(bytes) ||
-                           SizeClassMap::class_of(bytes) == 0;
+  const bool grows_apart = engine_.page_heap().is_small() || SizeClassMap::class_of(bytes) == 0 ||
+                           (bytes > kPageBytes && nearly_fills_pages(bytes));
   // Others decide there where it lies, or count it by its size class.
   if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
       is_checked() || must_not_wait()) {

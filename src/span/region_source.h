@@ -86,6 +86,7 @@ class RegionSource {
   bool is_small() const noexcept { return is_small_.load(std::memory_order_relaxed); }
 
   const PageMap& map() const noexcept { return map_; }
+  /// \pre  the span lies in a region of this map
   Region& region_of(const Span& span) const noexcept { return *map_.region_of(span.start); }
   os::PageSource& pages() noexcept { return pages_; }
   constexpr MemoryLimit& limit() noexcept { return limit_; }
