@@ -45,6 +45,12 @@ class Module(unittest.TestCase):
     def test_options_have_their_values(self):
         self.expect("print({o['name']: o['value'] for o in strata.options()}['STRATA_CHECKS'])", "auto")
 
+    def test_a_mistaken_name_follows_the_options(self):
+        self.expect("import os\n"
+                    "os.environ['STRATA_CHEKS'] = 'full'\n"
+                    "last = strata.options()[-1]\n"
+                    "print(last['name'], last['state'], last['text'], repr(last['value']))", "STRATA_CHEKS unknown full ''")
+
     def test_a_block_has_a_usable_size(self):
         self.expect("import ctypes\n"
                     "c = ctypes.CDLL(None)\n"

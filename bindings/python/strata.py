@@ -62,7 +62,7 @@ def statistics():
 
 
 def options():
-    """The options of the malloc: for each its name, value, default and state. Mistaken names have no value."""
+    """The options of the malloc: for each its name, value, default and state. Mistaken names, whose state is unknown, follow."""
     return _document(_c["strata_options_json"])
 
 

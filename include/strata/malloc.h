@@ -79,8 +79,8 @@ STRATA_API size_t strata_stats_json(char* buffer, size_t size) STRATA_NOEXCEPT;
 
 /// Writes the options as a JSON array in the same way: for each its name, accepted values, default,
 /// value in the current environment, state (default, set, or invalid and so the default), and what
-/// it does. Names in the environment that are no options follow, each with its text and the state
-/// unknown.
+/// it does. Names in the environment that are no options follow, each with its text, the state
+/// unknown, and nothing else.
 STRATA_API size_t strata_options_json(char* buffer, size_t size) STRATA_NOEXCEPT;
 
 /// Starts or resumes sampling allocations with their stacks, one per `rate` bytes on average

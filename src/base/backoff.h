@@ -6,9 +6,9 @@
 
 namespace strata {
 
-/// For how long an expensive attempt is not repeated after it was in vain: at least kLeastNs, and
-/// kTimes as long as the attempt took. So a program that goes on asking for what it cannot get
-/// spends at most a ninth of its time in such attempts.
+/// For how long an expensive attempt is not repeated after it was in vain: kTimes as long as it
+/// took, but at least kLeastNs and at most kMostNs. So a program that goes on asking for what it
+/// cannot get spends at most a ninth of its time in such attempts, unless one takes seconds.
 ///
 /// The process's SharedLimit has one: its layout is fixed.
 /// \threads  Any number at once. relaxed: it is a hint, and orders nothing.

@@ -140,8 +140,10 @@ void write_mistaken_names(strata::JsonWriter& json) noexcept {
   for (std::size_t i = 0; const char* entry = strata::os::environment_entry(i); ++i) {
     const std::string_view name = strata::mistaken_name_in(entry);
     if (name.empty()) continue;
-    json.begin_object().text("name", name).text("state", "unknown");
-    json.text("text", entry + name.size() + 1).end_object();
+    json.begin_object().text("name", name);
+    for (const char* key : {"accepts", "default", "value"}) json.text(key, "");
+    json.text("state", "unknown").text("text", entry + name.size() + 1);
+    json.text("sentence", "").end_object();
   }
 }
 
