@@ -295,7 +295,7 @@ class Compare(InFolder):
         self.assertEqual(list(rows), ["system", "mine checks=basic", "mine checks=full"])
         for name, checks in zip(rows, ("", "basic", "full")):
             self.assertIn(f"--- {name}, round 1\n{checks}, 9.\n", done.stderr)
-        done, rows = self.compare("--runs", "1", "--vary", "checks=basic,full", "--vary", "decay_ms=1,2",
+        done, rows = self.compare("--runs", "1", "--vary", "STRATA_CHECKS=basic,full", "--vary", "decay_ms=1,2",
                                   allocators=f"mine={LIKE_STRATA}")
         self.assertEqual(list(rows), ["mine checks=basic decay_ms=1", "mine checks=basic decay_ms=2",
                                       "mine checks=full decay_ms=1", "mine checks=full decay_ms=2"])
@@ -400,14 +400,17 @@ class Refusals(InFolder):
         self.assertIn("--vary: STRATA_CHEKS is not an option", self.refused_compare(*mine, "--vary", "cheks=full"))
         self.assertIn("--vary is 'checks'; give name=value", self.refused_compare(*mine, "--vary", "checks"))
         self.assertIn("--vary has an empty entry", self.refused_compare(*mine, "--vary", "checks=full,"))
-        self.assertIn("allocator 'mine checks=full' is given twice", self.refused_compare(*mine, "--vary", "checks=full,full"))
+        self.assertIn("--vary has full twice", self.refused_compare(*mine, "--vary", "checks=full,full"))
+        self.assertIn("--vary: 'a?b' cannot be part of a name", self.refused_compare(*mine, "--vary", "stats=x,a\nb"))
+        self.assertIn("--set is '[a,b]'; give name=value", self.refused_compare(*mine, "--set", "[a,b]"))
         for twice in (("--set", "checks=full"), ("--vary", "checks=frees")):
             self.assertIn("--vary: STRATA_CHECKS has a value already; give it once",
                           self.refused_compare(*mine, *twice, "--vary", "checks=basic"))
         for command, *words in (("compare", "--", PROGRAM), ("bench", "churn")):
-            for option in ("--set", "--vary"):
-                self.assertIn(f"{option} has no effect: Strata is not among the allocators",
-                              self.refused(command, *others, option, "checks=full", *words))
+            self.assertIn("--set has no effect: Strata is not among the allocators; add strata",
+                          self.refused(command, *others, "--set", "checks=full", *words))
+            self.assertIn("--vary needs Strata among the allocators; add strata to --allocators",
+                          self.refused(command, *others, "--vary", "checks=full", *words))
             for names in (others, ("--allocators", f"strata={FORWARDING}")):
                 self.assertIn("--library has no effect: it is for the allocator",
                               self.refused(command, *names, "--library", LIKE_STRATA, *words))

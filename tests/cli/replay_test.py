@@ -101,6 +101,11 @@ class Replay(Traced):
             if pace == "recorded":
                 self.assertGreaterEqual(rows["system"]["metrics"]["elapsed_s"]["median"], LASTS_S)
 
+    def test_options_of_strata_are_set_and_varied(self):
+        _, rows = self.replay("--set", "random=off", "--vary", "checks=basic,frees", allocators="system,strata")
+        self.assertEqual(list(rows), ["system", "strata checks=basic", "strata checks=frees"])
+        self.assertEqual({row["params"]["STRATA_RANDOM"] for row in rows.values()}, {"off"})
+
     def test_what_is_written_into_objects_can_be_chosen(self):
         for options, touch in ((("--touch", "none"), "none"), (("--touch", "all"), "all"), ((), "written")):
             _, rows = self.replay(*options)
@@ -222,7 +227,7 @@ class Advise(Traced):
             (("--runs", "2"), "--runs is '2'; give a whole number from 3 to 1000"),
             (("--skip",), "--skip needs a value"),
             (("--skip", "a,,b"),
-             "--skip has an empty entry; separate names by single commas, as in system,strata"),
+             "--skip has an empty entry; separate entries by single commas, as in a,b"),
             (("--library", LIKE_STRATA),
              "--library has no effect: it is for the allocator 'strata', which is not named"),
             (("--allocator", "strata", "--library", "/none"),

@@ -63,7 +63,7 @@ class CellTable {
     return rows_.size() > 1 && better(metric) != Better::kNeither;
   }
   static Style style_of(const Row& row) {
-    return row.contender == kStrata ? Style::kBold : Style::kPlain;
+    return names_strata(row.contender) ? Style::kBold : Style::kPlain;
   }
 
   Table metrics_table() const {

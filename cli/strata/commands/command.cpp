@@ -62,7 +62,8 @@ void Command::add_list_option(const char* name, std::vector<std::string>& values
   parser_->add_option(name, values, description)
       ->type_name(unit)
       ->check(no_option())
-      ->allow_extra_args(false)  // the next word is not a further value
+      ->expected(1)
+      ->allow_extra_args(false)  // neither the next word nor, in [a,b], a part is a further value
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

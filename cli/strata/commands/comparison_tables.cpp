@@ -84,7 +84,7 @@ std::string comparison_table(const std::vector<Row>& rows, bool colour,
          format_spread(row.metric(kElapsed)->spread(), row.metric(kElapsed)->n),
          cpu_seconds.format(row.median(kCpu)), ratio_text(row, baseline, kCpu),
          bytes.format(row.median(kPeakMetric)), ratio_text(row, baseline, kPeakMetric)},
-        row.contender == kStrata ? Style::kBold : Style::kPlain, marks, Style::kGood);
+        names_strata(row.contender) ? Style::kBold : Style::kPlain, marks, Style::kGood);
   }
   return table.to_text(colour, width);
 }

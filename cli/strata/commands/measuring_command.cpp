@@ -54,17 +54,18 @@ void MeasuringCommand::take_settings(std::vector<Contender>& contenders,
   settings_ = parse_settings(set_);
   if (std::none_of(contenders.begin(), contenders.end(), is_strata)) {
     if (!varied_.empty()) {
-      throw UsageError(
-          "--vary has no effect: Strata is not among the allocators; add strata to --allocators");
+      throw UsageError("--vary needs Strata among the allocators; add strata to --allocators");
     }
     check_settings_of_program(settings_, program);
   }
-  for (Contender& contender : contenders) contender.settings = settings_;
+  for (Contender& contender : contenders) {
+    contender.settings = settings_;
+    if (is_strata(contender)) check_settings("--set", settings_, contender.library);
+  }
   for (const std::string& word : varied_) vary(contenders, word);
   for (const Contender& contender : contenders) {
     if (!is_strata(contender)) continue;
-    check_settings("--set", settings_, contender.library);
-    check_settings("--vary", contender.settings, contender.library);
+    if (!varied_.empty()) check_settings("--vary", contender.settings, contender.library);
     for (auto& setting : settings_of_environment(contender.library, contender.settings)) {
       if (std::find(inherited_.begin(), inherited_.end(), setting) == inherited_.end())
         inherited_.push_back(std::move(setting));

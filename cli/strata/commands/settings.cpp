@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "input/arguments.h"
 #include "input/usage_error.h"
+#include "output/text.h"
 #include "process/ask_program.h"
 #include "process/program.h"
 #include "process/run_process.h"
@@ -23,6 +25,13 @@ nlohmann::json options_with(const Settings& settings, const std::string& library
       ask_program(own_path(), {"strata", "options", "--json", "--library", library}, environment);
   nlohmann::json options = nlohmann::json::parse(answer, nullptr, false);
   return options.is_array() ? options : nlohmann::json::array();
+}
+
+/// "cache_bytes" for STRATA_CACHE_BYTES.
+std::string short_name(std::string_view variable) {
+  std::string name(variable.substr(std::string_view("STRATA_").size()));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
 void expect_understood(const nlohmann::json& option, std::string_view where) {
@@ -42,7 +51,14 @@ Settings parse_settings(const std::vector<std::string>& words) {
 
 void vary(std::vector<Contender>& contenders, const std::string& word) {
   const auto [name, text] = parse_setting("--vary", word);
-  const std::string shown = word.substr(0, word.find('='));
+  const std::vector<std::string> values = split_list("--vary", text);
+  for (auto value = values.begin(); value != values.end(); ++value) {
+    if (std::find(values.begin(), value, *value) != value)
+      throw UsageError(fmt::format("--vary has {} twice", *value));
+    if (printable(*value) != *value)
+      throw UsageError(fmt::format("--vary: '{}' cannot be part of a name; give it with --set",
+                                   printable(*value)));
+  }
   std::vector<Contender> varied;
   for (Contender& contender : contenders) {
     if (!is_strata(contender)) {
@@ -53,11 +69,11 @@ void vary(std::vector<Contender>& contenders, const std::string& word) {
       if (setting.first == name)
         throw UsageError(fmt::format("--vary: {} has a value already; give it once", name));
     }
-    for (const std::string& value : split_list("--vary", text)) {
+    for (const std::string& value : values) {
       Contender with_value = contender;
-      with_value.name += fmt::format(" {}={}", shown, value);
+      with_value.name += fmt::format(" {}={}", short_name(name), value);
       with_value.settings.emplace_back(name, value);
-      add_named(varied, std::move(with_value));
+      varied.push_back(std::move(with_value));
     }
   }
   contenders = std::move(varied);

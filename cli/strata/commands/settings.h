@@ -22,8 +22,8 @@ void check_settings_of_program(const Settings& settings, const std::string& prog
 
 /// Replaces each contender that is Strata's by one for every value of --vary: "cache_bytes=1m,32m"
 /// makes "strata cache_bytes=1m" and "strata cache_bytes=32m".
-/// \errors  UsageError for a word that is no setting, a value given twice, and a name that the
-///          contender has already.
+/// \errors  UsageError for a word that is no setting, a value given twice or not printable, and an
+///          option that the contender has already.
 void vary(std::vector<Contender>& contenders, const std::string& word);
 
 /// The environment's settings for this libstrata.so, except those that `replacing` overrides.

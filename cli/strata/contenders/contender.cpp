@@ -70,6 +70,8 @@ Contender parse_contender(const std::string& text, const std::string& strata_lib
       text, fmt::join(known_contenders(), ", ")));
 }
 
+bool names_strata(std::string_view name) { return name.substr(0, name.find(' ')) == kStrata; }
+
 void add_named(std::vector<Contender>& contenders, Contender contender) {
   if (has_name(contenders, contender.name)) {
     throw UsageError(

@@ -27,6 +27,8 @@ struct Contender {
 /// The contender without a library.
 inline constexpr const char* kSystem = "system";
 inline constexpr const char* kStrata = "strata";
+/// Whether a contender of that name is `strata`, with any options: "strata cache_bytes=1m".
+bool names_strata(std::string_view name);
 /// The name of the group default_contenders().
 inline constexpr const char* kGeneral = "general";
 

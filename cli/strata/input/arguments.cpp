@@ -102,10 +102,8 @@ std::vector<std::string> split_at(std::string_view option, std::string_view text
     std::size_t comma = next_comma(text);
     std::string_view part = text.substr(0, comma);
     if (part.empty()) {
-      throw UsageError(
-          fmt::format("{} has an empty entry; separate names by single commas, as in "
-                      "system,strata",
-                      option));
+      throw UsageError(fmt::format(
+          "{} has an empty entry; separate entries by single commas, as in a,b", option));
     }
     parts.emplace_back(part);
     if (comma == std::string_view::npos) return parts;

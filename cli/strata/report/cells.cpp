@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "contenders/contender.h"
 #include "measure/metric.h"
@@ -158,21 +159,26 @@ class Arranger {
  private:
   /// The system first and Strata second, as readers expect; then in order of appearance.
   void name_series() {
+    const std::vector<Row>& rows = result_.data.rows;
     std::vector<std::string> contenders;
-    for (const char* first : {kSystem, kStrata}) {
-      bool takes_part = std::any_of(result_.data.rows.begin(), result_.data.rows.end(),
-                                    [&](const Row& row) { return row.contender == first; });
-      if (takes_part) contenders.push_back(first);
-    }
+    const auto add_those = [&](bool (*is_next)(std::string_view)) {
+      for (const Row& row : rows) {
+        if (is_next(row.contender)) add_name(contenders, row.contender);
+      }
+    };
+    add_those([](std::string_view name) { return name == kSystem; });
+    add_those(names_strata);
     std::vector<std::string> measurements;
-    for (const Row& row : result_.data.rows) {
+    for (const Row& row : rows) {
       add_name(contenders, row.contender);
       if (!row.label.empty()) add_name(measurements, row.label);
     }
     // The first two colours are reserved for the system and Strata, present or not.
     int next = 2;
+    bool has_strata = false;
     for (const std::string& contender : contenders) {
-      int look = contender == kSystem ? 0 : contender == kStrata ? 1 : next++;
+      const bool is_strata = names_strata(contender) && !std::exchange(has_strata, true);
+      const int look = contender == kSystem ? 0 : is_strata ? 1 : next++;
       add_series(contender, "", look, 0);
       for (std::size_t i = 0; i < measurements.size(); ++i) {
         add_series(contender, measurements[i], look, static_cast<int>(i));

@@ -46,6 +46,12 @@ TEST(Arrangement, AContenderLooksTheSameWhoeverElseTakesPart) {
       arrange(read(results({row("jemalloc", 10), row("system", 10), row("strata", 20)})));
   EXPECT_EQ(all.series[0].name, "system");
   EXPECT_EQ(all.series[1].name, "strata");
+  Arrangement varied = arrange(read(results({row("jemalloc", 10), row("strata random=on", 20),
+                                             row("system", 10), row("strata random=off", 20)})));
+  EXPECT_EQ(varied.series[1].name, "strata random=on");
+  EXPECT_EQ(varied.series[1].style.colour, alone.series[0].style.colour);
+  EXPECT_EQ(varied.series[2].name, "strata random=off");
+  EXPECT_NE(varied.series[2].style.colour, alone.series[0].style.colour);
   EXPECT_EQ(all.series[1].style.colour, alone.series[0].style.colour);
   EXPECT_NE(all.series[2].style.colour, all.series[1].style.colour);
 }
