@@ -803,7 +803,9 @@ class WithStrata(InFolder):
         done = strata("options", "--json", env={**PLAIN, b"STRATA_CHEKS": b"full", b"STRATA_\xff": b"\xff"})
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         options = {option["name"]: option for option in json.loads(done.stdout)}
-        self.assertEqual(options["STRATA_CHEKS"], {"name": "STRATA_CHEKS", "state": "unknown", "text": "full"})
+        self.assertEqual({key: text for key, text in options["STRATA_CHEKS"].items() if text},
+                         {"name": "STRATA_CHEKS", "state": "unknown", "text": "full"})
+        self.assertEqual({"text"}, options["STRATA_CHEKS"].keys() - options["STRATA_STATS"].keys(), "readers find their keys")
         self.assertEqual(options["STRATA_\ufffd"]["state"], "unknown")
         self.assertIn("! STRATA_CHEKS is not an option\n", strata("options", env={**PLAIN, b"STRATA_CHEKS": b""}).stdout)
 
