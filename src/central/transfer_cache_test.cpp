@@ -235,6 +235,12 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   TransferCache second(bounds, tally, metadata);
   ASSERT_EQ(grow(second), 16u * 1024);
   EXPECT_EQ(metadata.mapped_bytes(), mapped);
+  const std::vector<void*> objects = numbered(1, 16 * 1024);
+  insert(second, objects.data(), objects.size());
+  insert(first, numbered(0, 1).data(), 1);
+  std::vector<void*> removed(objects.size());
+  second.remove(removed.data() + removed.size(), removed.size());
+  EXPECT_EQ(removed, objects) << "what the first one gets is not in the slots that it gave back";
   // A cache that shrinks because it is not needed gives its slots back, too.
   void* out[64];
   while (insert(second, numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {

@@ -66,6 +66,9 @@ TEST_F(ControlGroup, VersionOneIsReadWhereItsMemoryControllerIs) {
   EXPECT_EQ(allowed(), 40 * kMiB);
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");  // none
   EXPECT_EQ(allowed(), machine_);
+  write("/proc/self/cgroup", "4:hugetlb,memory:/docker/0123/inner\n");
+  write("/sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "20971520\n");
+  EXPECT_EQ(allowed(), 20 * kMiB);
 }
 
 TEST_F(ControlGroup, NonsenseIsNoLimit) {

@@ -34,8 +34,18 @@ void install() {
   });
 }
 
+bool is_blocked() {
+  sigset_t now;
+  pthread_sigmask(SIG_SETMASK, nullptr, &now);
+  return sigismember(&now, SIGSEGV) == 1;
+}
+
 void allow_and_return(int number, siginfo_t* info, void*) {
   say(number == SIGSEGV && info->si_addr == g_theirs ? "theirs\n" : "wrong\n");
+  kernel_pages().commit(g_theirs, page_bytes());
+}
+void allow_and_say_what_is_blocked(int) {
+  say(is_blocked() ? "blocked\n" : "not blocked\n");
   kernel_pages().commit(g_theirs, page_bytes());
 }
 void jump_away(int) {
@@ -54,12 +64,6 @@ void handle(void (*handler)(int), int flags = 0) {
   action.sa_handler = handler;
   action.sa_flags = flags;
   sigaction(SIGSEGV, &action, nullptr);
-}
-
-bool is_blocked() {
-  sigset_t now;
-  pthread_sigmask(SIG_SETMASK, nullptr, &now);
-  return sigismember(&now, SIGSEGV) == 1;
 }
 
 [[noreturn]] void end_well() {
@@ -102,6 +106,14 @@ TEST_F(FaultsDeathTest, AnotherFaultIsWhatItWasWithoutUs) {
         end_well();
       },
       is_well, "^theirs\ntheirs\nwent on\n$");
+}
+
+TEST_F(FaultsDeathTest, AHandlerRunsWithItsSignalBlockedUnlessItAskedOtherwise) {
+  EXPECT_EXIT((handle(allow_and_say_what_is_blocked), install(), touch(g_theirs), end_well()),
+              is_well, "^blocked\nwent on\n$");
+  EXPECT_EXIT(
+      (handle(allow_and_say_what_is_blocked, SA_NODEFER), install(), touch(g_theirs), end_well()),
+      is_well, "^not blocked\nwent on\n$");
 }
 
 TEST_F(FaultsDeathTest, AHandlerForOneSignalIsCalledOnce) {
