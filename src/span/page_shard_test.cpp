@@ -198,15 +198,16 @@ TEST_F(PageShardWithWholeRuns, AFewKeptRunsStayWholeBesideOtherRequests) {
 }
 
 TEST_F(PageShardWithWholeRuns, AKeptRunServesAnyRequestThatWouldBeRefused) {
-  Span& block = allocate(kRun, first);
-  Span& other = allocate(kRun, second);
-  ASSERT_TRUE(keep(block) && keep(other));
-  space.limit.configure(0, space.limit.held_bytes());
-  PagePlace of_objects(first.shard());
-  for (int i = 0; i < 2; ++i) {
-    Span* const span = heap.allocate(kRun - 1, 1, PageHeap::Pages::kAny, of_objects);
+  for (const unsigned shard : {first.shard(), second.shard()}) {
+    ASSERT_TRUE(keep(allocate(kRun, first)));
+    ASSERT_EQ(heap.idle_pages(), kRun) << "nothing but the kept run";
+    space.limit.configure(0, space.limit.held_bytes());
+    PagePlace of_objects(shard);
+    Span* const span = heap.allocate(kRun - 1, 1, Pages::kAny, of_objects);
     ASSERT_NE(span, nullptr) << "memory is refused beside pages that are free";
     heap.check_invariants();
+    allocate(1, first, Pages::kIdle);
+    space.limit.configure(0, 0);
   }
 }
 
