@@ -249,6 +249,16 @@ TEST_F(CheckedObjectsDeathTest, DiesOfAnUnderflowWhenTheObjectIsFreed) {
   lower[100] = 1;
   EXPECT_DEATH(put(upper, c),
                " overflow of 0x[0-9a-f]+: the program wrote at offset 100 of this object of 100");
+  lower[100] = static_cast<char>(kSlackByte);
+  put(lower, c);
+  upper[-3] = 1;
+  EXPECT_DEATH(put(upper, c),
+               "underflow of .*: the program wrote at offset -3 of this object of 100")
+      << "behind the end of the freed one";
+  upper[-3] = static_cast<char>(kFreedByte);
+  upper[-29] = 1;
+  EXPECT_DEATH(put(upper, c),
+               "use after free of .*: the program wrote at offset 99 of this object");
 }
 
 TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsWrittenBesideTheFirstObjectOfASpan) {
