@@ -1055,6 +1055,33 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
   central.release_to_spans(c, objects.data() + 40, 24);
 }
 
+TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
+  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
+  std::vector<void*> objects(64);
+  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
+  central.release_to_spans(c, objects.data(), 40);
+  central.leave(places[1]);  // so that there is room in the other shard
+  // Where the thread's next object is.
+  const auto claim = [&] {
+    void* object = nullptr;
+    EXPECT_EQ(central.claim(places[0], c, &object + 1, 1), 1u);
+    const unsigned shard = space.map.span_of(object)->shard;
+    central.release_to_spans(c, &object, 1);
+    return shard;
+  };
+  const auto meet = [&] { while_busy(c, objects[40], claim); };
+  for (int i = 0; i < 5; ++i) {
+    meet();
+    for (int k = 0; k < 64; ++k) ASSERT_EQ(claim(), 0u) << i;
+  }
+  for (int i = 0; i < 2; ++i) meet();
+  EXPECT_EQ(claim(), 1u);
+
+  central.enter(places[1]);
+  central.release_to_spans(c, elsewhere, 2);
+  central.release_to_spans(c, objects.data() + 40, 24);
+}
+
 /// The thread has a shard of its own already, and its batches have few objects.
 TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOnManyProcessors) {
   if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
