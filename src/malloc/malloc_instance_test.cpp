@@ -591,13 +591,18 @@ TEST_F(MallocTest, TheChildOfAForkCountsAnewWhatIsHeld) {
 
 TEST_F(MallocTest, AForkHoldsTheLocksOfEachPart) {
   start();
+  TestThread thread(malloc);
+  void* const p = thread.allocate(128);
   LocksInFork::begin();
   malloc.hold_locks_for_fork();
-  for (Lock* const lock : {&malloc.scavenger().round_lock(), &malloc.profiler().sites().lock(),
+  for (Lock* const lock : {&thread.state.cache->bins_lock(),
+                           &engine.central().list_lock_of(SizeClassMap::class_of(128), p),
+                           &malloc.scavenger().round_lock(), &malloc.profiler().sites().lock(),
                            &malloc.guards().objects().lock(), &malloc.guards().blocks().lock(),
                            &engine.huge().lock(), &engine.metadata().lock(), &map->lock()})
     EXPECT_TRUE(lock->is_held());
   LocksInFork::end_in_parent();
+  thread.deallocate(p);
 }
 
 TEST_F(MallocTest, AProfileThatBeginsDuringAForkTouchesNoLockThatTheForkHolds) {
