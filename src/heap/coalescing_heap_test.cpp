@@ -276,6 +276,14 @@ TEST(CoalescingHeap, ReservesARegionAndGivesItBack) {
   EXPECT_EQ(pages.mapped_bytes(), 0u);
 }
 
+TEST(CoalescingHeap, OwnsNothingBesideItsRegion) {
+  alignas(4096) static char memory[3 * 4096];
+  CoalescingHeap heap(memory + 4096, 4096);
+  EXPECT_TRUE(heap.owns(heap.allocate(1000)));
+  EXPECT_FALSE(heap.owns(memory + 4096 - 1));
+  EXPECT_FALSE(heap.owns(memory + 2 * 4096));
+}
+
 TEST(CoalescingHeap, SaysWhyItRefuses) {
   os::FakePageSource pages;
   const auto why = [&](std::size_t bytes) {

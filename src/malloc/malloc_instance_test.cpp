@@ -574,19 +574,31 @@ TEST_F(MallocTest, TheChildOfAForkCountsAnewWhatIsHeld) {
   start();
   TestThread thread(malloc);
   Guards& guards = malloc.guards();
-  ASSERT_TRUE(guards.objects().start());
+  ASSERT_TRUE(guards.start(true));
   void* const live = guards.allocate({1000});
   void* const waiting = guards.allocate({1000});
+  void* const waiting_block = guards.allocate({kMiB});
   pages.refuse_from_call(1);
   guards.deallocate(waiting, {});
+  guards.deallocate(waiting_block, {});
   pages.refuse_nothing();
-  ASSERT_NE(guards.statistics().waiting_bytes, 0u);
+  ASSERT_GT(guards.statistics().waiting_bytes, kMiB);
   const std::size_t held = engine.limit().held_bytes();
   engine.limit().hold(kMiB);  // what another thread does in the middle of a call
   fork_as_child(malloc);
   malloc.reset_after_fork(thread.state);
   EXPECT_EQ(engine.limit().held_bytes(), held);
   guards.deallocate(live, {});
+}
+
+TEST_F(MallocTest, AThreadGetsNoCacheAfterItsEndIfItHadNoneBefore) {
+  start();
+  TestThread thread(malloc);
+  thread.end();
+  void* const p = thread.allocate(100);
+  ASSERT_NE(p, nullptr);
+  thread.deallocate(p);
+  EXPECT_EQ(statistics().threads, 0u);
 }
 
 TEST_F(MallocTest, AForkHoldsTheLocksOfEachPart) {
