@@ -85,6 +85,9 @@ TEST_F(ThreadRegistryTest, ManyThreadsThatEndLeaveABoundedNumberOfWarmCaches) {
   for (ThreadCache* cache : caches) registry.park(*cache);
   EXPECT_LT(registry.count_objects(2), before / 4);
   EXPECT_EQ(registry.count_objects(2) + central->statistics(2).in_transfer, claimed(2));
+  std::set<ThreadCache*> again;
+  for (std::size_t i = 0; i < caches.size(); ++i) again.insert(registry.adopt());
+  EXPECT_EQ(again, std::set<ThreadCache*>(caches.begin(), caches.end())) << "new ones take memory";
 }
 
 TEST_F(ThreadRegistryTest, BookkeepingOfThreadsThatEndedServesThoseThatUseOtherSizes) {
