@@ -299,14 +299,14 @@ Region* PageShard::find_idle_region(unsigned count, PageMask positions) noexcept
 }
 
 /// The same, but one of the latest regions: pages were just freed there.
+/// \pre  at least kLooks regions have idle pages
 Region* PageShard::find_latest_idle_region(unsigned count, PageMask positions) noexcept {
   Region* region = idle_.front();
-  for (unsigned looks = 0; region != nullptr && looks < kLooks; ++looks) {
+  for (unsigned looks = 0; looks < kLooks; ++looks, region = idle_.next(*region)) {
     if ((run_starts(region->idle_pages(), count) & positions) != 0) {
       unlist(*region);
       return region;
     }
-    region = idle_.next(*region);
   }
   return nullptr;
 }
