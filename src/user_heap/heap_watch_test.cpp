@@ -233,6 +233,7 @@ TEST(HeapGuards, BlocksAreFreedResetAndEndedAsOthers) {
       ASSERT_TRUE(heap.owns(blocks.back()));
       ASSERT_EQ(heap.usable_size(blocks.back()), i * 100) << "it is not guarded";
     }
+    ASSERT_EQ(heap.usable_size(heap.allocate(300'000)), 300'000u) << "nor is a longer one";
     heap.check_invariants();
     if (round % 2 != 0) continue;
     for (std::size_t i = 0; i < 60; ++i) heap.deallocate(blocks[i]);
