@@ -245,11 +245,11 @@ class Profiles(InFolder):
         trace = self.folder / "app.trace"
         trace.write_bytes(b"\x89strata\n" + bytes(56))
         results = self.folder / "results.json"
-        results.write_text("{}")
+        results.write_text('{"schema": "strata-results/1"}')
         good = str(self.folder / "heap.pb.gz")
         for words, sentence in (
                 (("profile", str(trace)), f"'{trace}' is not a heap profile: it looks like a trace, which strata explain, "
-                                          "strata replay and strata advise read\n"),
+                                          "advise, replay, bench and trace read\n"),
                 (("profile", good, "--diff", str(results)), "it looks like results, which strata report reads\n"),
                 (("profile", str(text)), f"'{text}' is not a heap profile"),
                 (("profile", str(damaged)), f"'{damaged}' is not a heap profile: it is cut short"),

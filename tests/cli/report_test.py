@@ -192,13 +192,13 @@ class ReportRefusals(InFolder):
         cases = {
             "rows[1].metrics.ops_per_s.max is missing": results,
             "schema is 'other/1', not 'strata-results/1'": {"schema": "other/1"},
-            "schema is missing": {},
             "is not JSON": "{",
             "is empty": "",
-            "is neither a result file nor a heap profile": "scenario,contender\n",
+            "schema is missing": {"name": "a package of others"},
+            "is neither a result file, which --json writes, nor a heap profile": "scenario,contender\n",
             "it looks like a trace, which strata explain, ": b"\x89strata\n" + bytes(56),
             "it looks like calls in CSV, of which strata trace csv makes a trace": "operation,time_ns\n",
-            "it looks like statistics of the malloc, which no command reads": '{"schema":"strata-stats/1"}',
+            "it looks like statistics of the malloc, which no command reads": '{"schema": "strata-stats/1"}',
         }
         for words, content in cases.items():
             path = self.write("bad.json", content)
@@ -207,6 +207,14 @@ class ReportRefusals(InFolder):
             self.assertIn("bad.json", sentence)
         self.assertIn("there is nothing to report",
                       self.refused(self.write("none.json", dict(results, rows=[])), "-o", self.page))
+
+    def test_of_a_file_that_is_too_large_only_what_no_report_reads_is_told(self):
+        for begin, sentence in (('{"schema": "strata-results/1"', "give results or a heap profile"),
+                                (b"\x1f\x8b", "give results or a heap profile"),
+                                ('{"schema": "strata-stats/1"', "it looks like statistics of the malloc, ")):
+            path = self.write("large", begin)
+            os.truncate(path, 257 << 20)
+            self.assertIn(f"'{path}' has more than 256 MiB; {sentence}", self.refused(path, "-o", self.page))
 
     def test_what_is_read_is_not_replaced(self):
         path = self.write("results.json", example_results())

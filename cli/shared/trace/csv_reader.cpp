@@ -56,18 +56,30 @@ class CsvReader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw TraceError(fmt::format("line {} of '{}': {}", line_, name_, what));
+    if (line_number_ == 1) refuse_other_kinds();
+    throw TraceError(fmt::format("line {} of '{}': {}", line_number_, name_, what));
+  }
+
+  /// \errors  TraceError if the file is of a known kind other than CSV. Reads another line, because
+  ///          the first of JSON may be short.
+  void refuse_other_kinds() const {
+    std::string second_line;
+    std::getline(in_, second_line);
+    const FileKind kind = file_kind_of(line_ + '\n' + second_line);
+    const std::string_view sentence = describe_file(kind, "");
+    if (kind == FileKind::kCalls || sentence.empty()) return;
+    throw TraceError(fmt::format("'{}' is neither a trace nor CSV: {}", name_, sentence));
   }
 
   /// Splits the next line at commas; fields that contain commas are quoted.
   bool next_line() {
-    std::string line;
-    if (!std::getline(in_, line)) return false;
-    ++line_;
-    if (line.ends_with('\r')) line.pop_back();
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write it
-    if (line_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    if (line_ == 1) expect_csv(line);
+    if (!std::getline(in_, line_)) return false;
+    ++line_number_;
+    std::string_view line = line_;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line_number_ == 1 && line.starts_with(kByteOrderMark)) {
+      line.remove_prefix(kByteOrderMark.size());
+    }
     words_.assign(1, "");
     bool is_quoted = false;
     for (std::size_t i = 0; i < line.size(); ++i) {
@@ -85,13 +97,10 @@ class CsvReader {
     return true;
   }
 
-  void expect_csv(std::string_view line) const {
-    const FileKind kind = file_kind_of(line);
-    if (kind == FileKind::kCalls || kind == FileKind::kOther) return;
-    throw TraceError(fmt::format("'{}' is neither a trace nor CSV: {}", name_, about(kind, "")));
-  }
-
   void read_columns(const std::function<void(const std::string& column)>& when_ignored) {
+    if (std::find(words_.begin(), words_.end(), kFieldNames[kOperation]) == words_.end()) {
+      fail(fmt::format("no column is named 'operation'; {}", kFirstLine));
+    }
     columns_.fill(kAbsent);
     for (std::size_t i = 0; i < words_.size(); ++i) {
       const auto* name = std::find(kFieldNames.begin(), kFieldNames.end(), words_[i]);
@@ -100,9 +109,6 @@ class CsvReader {
       } else {
         columns_[static_cast<std::size_t>(name - kFieldNames.begin())] = i;
       }
-    }
-    if (columns_[kOperation] == kAbsent) {
-      fail(fmt::format("no column is named 'operation'; {}", kFirstLine));
     }
   }
 
@@ -264,7 +270,8 @@ class CsvReader {
   const std::string name_;
   std::istream& in_;
   Writer& out_;
-  std::size_t line_ = 0;
+  std::string line_;
+  std::size_t line_number_ = 0;
   std::vector<std::string> words_;
   std::array<std::size_t, kFields> columns_{};
   std::uint64_t time_ns_ = 0;

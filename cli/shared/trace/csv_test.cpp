@@ -127,6 +127,10 @@ TEST(TraceCsv, OfSpreadsheetsMayHaveAMarkAndEmptyQuotes) {
   EXPECT_EQ(events[1].ended, 0u);
 }
 
+TEST(TraceCsv, MayHaveColumnsOfAnyNames) {
+  EXPECT_EQ(events_from("{id},operation,size_bytes\n7,malloc,8\n").size(), 1u);
+}
+
 TEST(TraceCsv, ReusesNamesOfObjectsThatWereLost) {
   const std::vector<Event> events = events_from(
       "operation,object,size_bytes,ended\n"
@@ -150,6 +154,12 @@ TEST(TraceCsv, IsRefusedByTheLine) {
   EXPECT_EQ(
       csv_refusal_of("{\n  \"schema\": \"strata-results/1\",\n"),
       "'made.csv' is neither a trace nor CSV: it looks like results, which strata report reads");
+  EXPECT_EQ(
+      csv_refusal_of("{\"schema\":\"strata-stats/1\",\"name\":\"malloc\"}"),
+      "'made.csv' is neither a trace nor CSV: it looks like statistics of the malloc, which no "
+      "command reads");
+  EXPECT_THAT(csv_refusal_of("\x1f\x8b\x08\"\n"), HasSubstr("it looks like a heap profile"));
+  EXPECT_EQ(csv_refusal_of("operation,\"time\n"), "line 1 of 'made.csv': a quote is not closed");
   EXPECT_THAT(csv_refusal_of("a,b\n"),
               HasSubstr("line 1 of 'made.csv': no column is named 'operation'"));
   EXPECT_EQ(csv_refusal_of(columns + "malloc,1x\n"),

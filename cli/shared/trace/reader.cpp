@@ -69,8 +69,9 @@ void Reader::read_file_header() {
   if (compared == 0) throw TraceError(fmt::format("'{}' is not a trace: it is empty", name_));
   if (std::memcmp(header.magic, kFileMagic, compared) != 0) {
     const std::string_view begin(reinterpret_cast<const char*>(&header), position_);
-    throw TraceError(fmt::format("'{}' is not a trace: {}", name_,
-                                 about(file_kind_of(begin), "it does not begin as one (byte 0)")));
+    throw TraceError(
+        fmt::format("'{}' is not a trace: {}", name_,
+                    describe_file(file_kind_of(begin), "it does not begin as one (byte 0)")));
   }
   const auto refuse = [&](const std::string& what) {
     throw TraceError(fmt::format("the trace '{}' {}", name_, what));

@@ -202,6 +202,8 @@ TEST(Trace, RefusesFilesOfOthers) {
       EndsWith("it looks like a heap profile, which strata profile and strata report read"));
   EXPECT_THAT(refusal_of("{\n  \"schema\": \"strata-results/1\",\n"),
               EndsWith("it looks like results, which strata report reads"));
+  EXPECT_EQ(refusal_of("{\n  \"name\": \"a package of others\",\n"),
+            "'made' is not a trace: it does not begin as one (byte 0)");
   EXPECT_THROW(Reader("/nowhere/to.be.found"), TraceError);
   try {
     Reader("/");

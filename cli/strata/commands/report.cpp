@@ -33,19 +33,10 @@ becomes a flame graph.)";
 /// \returns  Nothing for results.
 /// \errors   UsageError, which names the file, if it is neither.
 std::optional<Profile> profile_in(const std::string& path, std::string_view text) {
-  if (text.empty()) throw UsageError(fmt::format("'{}' is empty", path));
   const FileKind kind = file_kind_of(text);
-  if (kind == FileKind::kResults) return {};
-  if (kind == FileKind::kProfile) return parse_profile(path, text);
-  try {
-    return parse_profile(path, text);
-  } catch (const UsageError&) {
-    constexpr std::string_view kWriters =
-        "'strata compare --json FILE', 'strata bench --json FILE' and 'strata run --profile FILE' "
-        "write them";
-    throw UsageError(fmt::format("'{}' is neither a result file nor a heap profile: {}", path,
-                                 about(kind, kWriters)));
-  }
+  if (kind == FileKind::kResults || kind == FileKind::kOtherJson) return {};
+  return parse_profile(path, text,
+                       "neither a result file, which --json writes, nor a heap profile");
 }
 
 class ReportCommand final : public Command {

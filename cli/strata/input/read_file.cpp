@@ -30,8 +30,11 @@ std::string read_file(const std::string& path) {
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
     const auto length = static_cast<std::size_t>(file.gcount());
     if (length > kMostFileBytes - text.size()) {
+      const FileKind kind = file_kind_of(text);
+      const bool can_be_read = kind == FileKind::kResults || kind == FileKind::kProfile;
+      constexpr std::string_view kAdvice = "give results or a heap profile";
       throw UsageError(fmt::format("'{}' has more than 256 MiB; {}", path,
-                                   about(file_kind_of(text), "give results or a heap profile")));
+                                   can_be_read ? kAdvice : describe_file(kind, kAdvice)));
     }
     text.append(piece, 0, length);
   }

@@ -205,18 +205,23 @@ std::string Profile::program() const {
   return mappings.empty() ? "" : std::filesystem::path(mappings.front().file).filename().string();
 }
 
-Profile parse_profile(const std::string& name, std::string_view bytes) {
+Profile parse_profile(const std::string& name, std::string_view bytes,
+                      std::string_view what_it_is) {
   if (bytes.empty()) throw UsageError(fmt::format("'{}' is empty", name));
   const FileKind kind = file_kind_of(bytes);
   const bool is_packed = kind == FileKind::kProfile;
+  const auto refusal = [&](std::string_view reason) {
+    return UsageError(fmt::format("'{}' is {}: {}", name, what_it_is, reason));
+  };
+  const std::string_view other = is_packed ? "" : describe_file(kind, "");
+  if (!other.empty()) throw refusal(other);
   try {
     const std::string unpacked = is_packed ? gunzip(bytes) : std::string();
     Profile profile = Reader(is_packed ? unpacked : bytes).read();
     profile.name = name;
     return profile;
   } catch (const DamagedProfile& reason) {
-    throw UsageError(fmt::format("'{}' is not a heap profile: {}", name,
-                                 is_packed ? reason.what() : about(kind, reason.what())));
+    throw refusal(reason.what());
   }
 }
 

@@ -66,8 +66,10 @@ struct Profile {
 };
 
 /// Parses the bytes of a profile's file, compressed or not.
+/// \param what_it_is  what the sentence says of a file that is no profile
 /// \errors  UsageError, one sentence that begins with the name.
-Profile parse_profile(const std::string& name, std::string_view bytes);
+Profile parse_profile(const std::string& name, std::string_view bytes,
+                      std::string_view what_it_is = "not a heap profile");
 
 /// \errors  UsageError, which names the file.
 Profile read_profile(const std::string& path);

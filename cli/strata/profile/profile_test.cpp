@@ -151,6 +151,8 @@ TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
   damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
   EXPECT_THAT(refusal_of(damaged), StartsWith("'heap.pb.gz' is not a heap profile: "));
   EXPECT_THAT(refusal_of("{\"rows\":[]}"), StartsWith("'heap.pb.gz' is not a heap profile: "));
+  EXPECT_EQ(refusal_of("{\"schema\": \"strata-results/1\"}"),
+            "'heap.pb.gz' is not a heap profile: it looks like results, which strata report reads");
   EXPECT_THAT(refusal_of(gzipped("")), HasSubstr("does not say what it counts"));
   EXPECT_THAT(refusal_of(Message().text(2, Message().number(1, 5).bytes).text(1, "").bytes),
               HasSubstr("does not have"));
