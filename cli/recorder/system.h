@@ -43,7 +43,7 @@ int open_process_stat() noexcept;
 int end_of_others(int process_stat) noexcept;
 /// Ends the process, whose last thread is the caller, so that wait() reports the status `end`.
 [[noreturn]] void end_process(int end) noexcept;
-/// As os::monotonic_ns(), which takes a system call.
+/// Like os::monotonic_ns(), but without a system call.
 std::uint64_t monotonic_ns() noexcept;
 void say(std::string_view sentence) noexcept;  ///< writes to standard error
 /// Writes to the program's standard error.

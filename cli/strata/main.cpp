@@ -44,7 +44,7 @@ void keep_standard_numbers() {
 /// "ignore".
 void let_writes_fail() {
   for (const int signal : {SIGPIPE, SIGXFSZ}) {
-    if (is_ignored(signal)) continue;
+    if (is_ignored_signal(signal)) continue;
     struct sigaction action {};
     action.sa_handler = [](int) {};
     ::sigaction(signal, &action, nullptr);
@@ -54,7 +54,7 @@ void let_writes_fail() {
 /// A reader that closes the pipe, such as `head`, needs no error message, unless SIGPIPE is
 /// ignored.
 void end_if_nobody_reads_output() {
-  if (is_ignored(SIGPIPE)) return;
+  if (is_ignored_signal(SIGPIPE)) return;
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   if (::poll(&output, 1, 0) <= 0 || (output.revents & POLLERR) == 0) return;
   std::signal(SIGPIPE, SIG_DFL);

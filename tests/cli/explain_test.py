@@ -138,9 +138,22 @@ class Explain(Explained):
     def test_a_folder_of_pictures_that_cannot_be_is_refused_before_the_trace_is_read(self):
         page, letter = self.folder / "page.html", self.folder / "letter"
         letter.touch()
-        done = strata("explain", str(self.trace), "-o", str(page), "--png", str(letter))
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertIn(f"--png cannot make the folder '{letter}': ", done.stderr)
+        for pictures, sentence in ((letter, f"--png cannot make the folder '{letter}': "),
+                                   (page, f"'{page}' cannot be both the page of -o and a folder of --png; give one"),
+                                   (page / "pictures", f"'{page}' cannot be both the page of -o and a folder of --png; ")):
+            done = strata("explain", str(self.trace), "-o", str(page), "--png", str(pictures))
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(sentence, done.stderr)
+            self.assertFalse(page.exists())
+
+    def test_a_folder_of_pictures_is_judged_before_gnuplot_is_looked_for_and_made_after_that(self):
+        pictures, empty = self.folder / "pictures", self.folder / "empty path"
+        empty.mkdir()
+        for name, status, sentence in (("", 2, "--png names no folder; give a path"), (str(pictures), 1, "is not installed")):
+            done = strata("explain", str(self.trace), "--png", name, env={**os.environ, "PATH": str(empty)})
+            self.assertEqual((done.returncode, done.stdout), (status, ""))
+            self.assertIn(sentence, done.stderr)
+        self.assertFalse(pictures.exists())
 
     def test_the_page_is_there_where_the_pictures_fail(self):
         page, pictures, path = (self.folder / name for name in ("page.html", "pictures", "path"))

@@ -230,8 +230,9 @@ class ReportRefusals(InFolder):
         self.assertIn("--title is for the page", self.refused(self.example, "--png", self.folder / "plots", "--title", "T"))
         self.assertIn("-o cannot write", self.refused(self.example, "-o", self.folder / "none" / "x.html"))
         self.assertIn("unknown option '--pngs'", self.refused(self.example, "--pngs", "-o", self.page))
-        for pictures in (self.page, f"{self.page}/"):
-            self.assertIn("-o and --png cannot both be '", self.refused(self.example, "-o", self.page, "--png", pictures))
+        for pictures in (self.page, f"{self.page}/", self.page / "pictures" / "of it"):
+            self.assertIn(f"'{self.page}' cannot be both the page of -o and a folder of --png; give one",
+                          self.refused(self.example, "-o", self.page, "--png", pictures))
         blocked = self.write("file", "x")
         self.assertIn("--png cannot make the folder", self.refused(self.example, "--png", blocked))
         self.assertRegex(self.refused(self.example, "--png", "/proc"), "--png cannot write (into the folder )?'/proc")

@@ -29,7 +29,8 @@ struct Needs {
     return threads > 1 ? "serves one thread" : nullptr;
   }
   const char* why_not_one_size_and_thread() const noexcept {
-    return smallest_bytes != largest_bytes ? why_not_one_size() : why_not_one_thread();
+    const char* const why = why_not_one_size();
+    return why != nullptr ? why : why_not_one_thread();
   }
 
   std::size_t bytes() const noexcept {

@@ -62,8 +62,8 @@ class ExplainCommand final : public ExplainingCommand {
     if (!contenders.empty()) refuse_pipe(trace_file());
     std::optional<WholeFile> page;
     if (wants_page) page.emplace("-o", output_, std::vector{trace_file()});
-    if (wants_page || is_given("--png")) expect_gnuplot();
     if (is_given("--png")) make_picture_folder(pictures_, page);
+    if (wants_page) expect_gnuplot();
 
     Progress progress(!is_quiet());
     const Explained explained = read_trace(progress);

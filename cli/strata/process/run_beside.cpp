@@ -8,7 +8,7 @@
 #include <csignal>
 #include <system_error>
 
-#include "process/signal_watch.h"
+#include "process/blocked_signals.h"
 
 namespace strata::cli {
 namespace {

@@ -14,7 +14,7 @@ sigset_t interrupting() {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) {
-    if (!is_ignored(signal)) ::sigaddset(&set, signal);  // respects nohup
+    if (!is_ignored_signal(signal)) ::sigaddset(&set, signal);  // respects nohup
   }
   return set;
 }
@@ -25,20 +25,6 @@ timespec to_timespec(double seconds) {
 }
 
 }  // namespace
-
-BlockedSignals::BlockedSignals(const sigset_t& signals) : set_(signals) {
-  // An inherited "ignore" would let the kernel reap children before we do, with their usage.
-  struct sigaction plain {};
-  plain.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &plain, &original_child_action_);
-  ::sigaddset(&set_, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &set_, &original_mask_);
-}
-
-void BlockedSignals::restore() const {
-  ::sigaction(SIGCHLD, &original_child_action_, nullptr);
-  ::sigprocmask(SIG_SETMASK, &original_mask_, nullptr);
-}
 
 SignalWatch::SignalWatch() : watched_(interrupting()) {}
 
@@ -61,7 +47,7 @@ int SignalWatch::interruption() {
   return interruption_;
 }
 
-bool is_ignored(int signal) {
+bool is_ignored_signal(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }

@@ -4,29 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "process/blocked_signals.h"
+
 namespace strata::cli {
-
-/// Blocks signals, and SIGCHLD, as long as it lives.
-class BlockedSignals {
- public:
-  explicit BlockedSignals(const sigset_t& signals);
-  ~BlockedSignals() { restore(); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
-  /// Async-signal-safe: a child calls it, too.
-  void restore() const;
-
-  /// All that are blocked.
-  const sigset_t& set() const noexcept { return set_; }
-  /// The signal mask from before.
-  const sigset_t& original_mask() const noexcept { return original_mask_; }
-
- private:
-  sigset_t set_;
-  sigset_t original_mask_{};
-  struct sigaction original_child_action_ {};
-};
 
 /// Turns Ctrl-C and similar signals, and the end of children, into events to wait for, so that none
 /// of our code runs in a signal handler and no measurement is lost. While an object exists, SIGCHLD
@@ -53,7 +33,8 @@ class SignalWatch {
   int interruption_ = 0;
 };
 
-bool is_ignored(int signal);
+/// Whether this process ignores the signal, as under nohup.
+bool is_ignored_signal(int signal);
 
 /// Ends this process by that signal, so that its parent sees the real cause.
 [[noreturn]] void die_by_signal(int signal);

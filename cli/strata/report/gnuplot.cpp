@@ -97,11 +97,15 @@ void expect_gnuplot() { find_gnuplot(); }
 
 void make_picture_folder(const std::string& folder, const std::optional<WholeFile>& page) {
   if (folder.empty()) throw UsageError("--png names no folder; give a path");
-  const fs::path without_slash = (fs::path(folder) / "").parent_path();
-  if (page && page->is_same_as(without_slash.string())) {
+  for (fs::path part = (fs::path(folder) / "").parent_path(); page && part.has_relative_path();
+       part = part.parent_path()) {
+    if (!page->is_same_as(part.string())) continue;
     throw UsageError(
-        fmt::format("-o and --png cannot both be '{}'; give one of them another name", folder));
+        fmt::format("'{}' cannot be both the page of -o and a folder of --png; give one of them "
+                    "another name",
+                    part.string()));
   }
+  expect_gnuplot();
   std::error_code error;
   fs::create_directories(folder, error);
   std::error_code ignored;

@@ -26,7 +26,7 @@ void expect_gnuplot();
 /// Creates the folder that --png names, if it is missing.
 /// \param page  what -o names
 /// \errors  UsageError, which names it, if that fails, if no file can be created in it, or if it is
-///          the page.
+///          the page or below it. Those of draw() if gnuplot is missing; then it creates nothing.
 void make_picture_folder(const std::string& folder, const std::optional<WholeFile>& page);
 
 /// Writes each plot as <folder>/<id>.png.
