@@ -209,6 +209,10 @@ class Demo(unittest.TestCase):
         self.assertIn("the step 'Configure' failed", done.stdout)
 
 
+ROW = {"scenario": "churn", "params": {}, "contender": "strata", "ok": True,
+       "metrics": {"ns_per_op": {"median": 12}, "peak_rss_bytes": {"median": 1 << 20}}}
+
+
 class BenchmarkTables(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -225,22 +229,33 @@ class BenchmarkTables(unittest.TestCase):
                               stderr=subprocess.PIPE)
         return done.returncode, done.stderr
 
-    def test_writes_a_table_between_the_marks(self):
-        row = {"scenario": "churn", "params": {}, "contender": "strata", "ok": True,
-               "metrics": {"ns_per_op": {"median": 12}, "peak_rss_bytes": {"median": 1 << 20}}}
+    def write_results(self, *rows):
         machine = {"cores": 2, "cpu": "a processor", "memory_bytes": 1 << 30, "kernel": "Linux"}
-        results = self.write("results.json", json.dumps({"machine": machine, "rows": [row]}))
-        self.assertEqual(self.run_tool(results, self.document), (0, ""))
+        return self.write("results.json", json.dumps({"machine": machine, "rows": rows}))
+
+    def test_writes_a_table_between_the_marks(self):
+        self.assertEqual(self.run_tool(self.write_results(ROW), self.document), (0, ""))
         self.assertIn("| churn | 12 ns / 1.0 MiB |", self.document.read_text())
+
+    def test_a_contender_without_a_ratio_of_memory_has_no_mean(self):
+        ratios = {"ns_per_op": {"ratio": 0.5}, "peak_rss_bytes": {"ratio": 0.25}}
+        rows = [ROW, {**ROW, "contender": "other", "ratios": ratios},
+                {**ROW, "contender": "unknown", "ratios": {"ns_per_op": {"ratio": 0.5}}}]
+        self.assertEqual(self.run_tool(self.write_results(*rows), self.document), (0, ""))
+        self.assertIn("\n| other | 0.50 | 0.25 |\n\n", self.document.read_text())
 
     def test_what_it_cannot_read_is_one_sentence(self):
         for name, text, sentence in (("none.json", None, "cannot be read: No such file or directory"),
                                      ("text.json", "text", "has no results of strata bench --json"),
                                      ("other.json", '{"rows": []}', "has no results of strata bench --json"),
-                                     ("list.json", "[]", "has no results of strata bench --json")):
+                                     ("list.json", "[]", "has no results of strata bench --json"),
+                                     ("row.json", '{"machine": {}, "rows": [{}]}', "has no results of strata bench --json")):
             file = self.write(name, text) if text is not None else self.folder / name
             self.assertEqual(self.run_tool(file, self.document), (1, f"'{file}' {sentence}\n"))
-        self.assertIn("has no lines", self.run_tool(file, file)[1])
+        self.assertIn(f"'{file}' has no lines <!-- results -->", self.run_tool(file, file)[1])
+        failed = self.write_results({**ROW, "ok": False})
+        self.assertEqual(self.run_tool(failed, self.document), (1, f"'{failed}' has no results of strata bench --json\n"),
+                         "a failed row without a reason")
 
 
 class Kernels(unittest.TestCase):
