@@ -92,7 +92,7 @@ STRATA_FUZZ(choices) {
     require(joined == std::string(text) + ',', "names are parts of the text");
   });
   try {
-    const auto [name, value] = cli::parse_setting(text);
+    const auto [name, value] = cli::parse_setting("--set", text);
     require(name.starts_with("STRATA_"), "a setting is the library's");
   } catch (const cli::UsageError&) {
   }
