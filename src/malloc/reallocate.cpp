@@ -92,11 +92,13 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
   return move(thread, size_class, p, old_bytes, bytes);
 }
 
-/// Whether a block that shrinks is copied to an object: in a large heap, if it would leave more
-/// than half of its pages, and much of those that it still needs.
+/// Whether a block that shrinks is copied to an object: in a large heap, if it might have been an
+/// object before, and would leave more than half of its pages, and much of those that it still
+/// needs. Longer blocks stay, since those that grow again must not be copied to and fro.
 bool MallocInstance::shrinks_to_object(std::size_t old_bytes, std::size_t bytes) noexcept {
-  return bytes < old_bytes / 2 && SizeClassMap::class_of(bytes) != 0 &&
-         !nearly_fills_pages(bytes) && !engine_.page_heap().is_small();
+  constexpr std::size_t kMostPages = detail::round_up(SizeClassMap::kMaxBytes, kPageBytes);
+  return bytes < old_bytes / 2 && old_bytes <= kMostPages && !nearly_fills_pages(bytes) &&
+         !engine_.page_heap().is_small();
 }
 
 /// Moves the contents to a new block and frees the old one; `size_class` is the page map's.
