@@ -483,7 +483,7 @@ TEST_F(MallocTest, WhatABlockLeavesThatGrowsServesTheNextOne) {
   EXPECT_LE(engine.limit().held_bytes(), held);
 }
 
-TEST_F(MallocTest, InALargeHeapABlockThatGrowsHasPagesOnlyWhereItNearlyFillsThem) {
+TEST_F(MallocTest, InALargeHeapABlockThatGrowsHasPagesOnlyWhereAnObjectWouldTakeAsMuch) {
   TestThread thread(malloc);
   std::vector<void*> blocks;
   while (engine.page_heap().is_small()) blocks.push_back(thread.allocate(kMiB));
@@ -493,9 +493,9 @@ TEST_F(MallocTest, InALargeHeapABlockThatGrowsHasPagesOnlyWhereItNearlyFillsThem
     thread.deallocate(p);
     return has;
   };
-  for (const std::size_t bytes : {40'000, 65'536, 65'537, 72'000, 104'857, 140'000})
+  for (const std::size_t bytes : {40'000, 65'536, 65'537, 114'688, 131'073, 163'840})
     EXPECT_FALSE(has_pages(bytes)) << bytes;
-  for (const std::size_t bytes : {104'858, 131'072, 160'000, 170'000})
+  for (const std::size_t bytes : {114'689, 131'072, 163'841, 170'000})
     EXPECT_TRUE(has_pages(bytes)) << bytes;
   for (void* block : blocks) thread.deallocate(block);
 }
@@ -512,13 +512,13 @@ TEST_F(MallocTest, InALargeHeapABlockThatIsCutLeavesPagesThatItWouldNotFill) {
     thread.deallocate(p);
     return has;
   };
-  EXPECT_TRUE(has_pages(110'000, 30'000)) << "in a small heap, what it does not touch is not held";
+  EXPECT_TRUE(has_pages(120'000, 30'000)) << "in a small heap, what it does not touch is not held";
   std::vector<void*> blocks;
   while (engine.page_heap().is_small()) blocks.push_back(thread.allocate(kMiB));
-  EXPECT_FALSE(has_pages(110'000, 30'000));
-  EXPECT_FALSE(has_pages(160'000, 40'000));
-  EXPECT_TRUE(has_pages(110'000, 70'000)) << "it has more than half of them";
-  EXPECT_TRUE(has_pages(160'000, 60'000)) << "it fills one page";
+  EXPECT_FALSE(has_pages(120'000, 30'000));
+  EXPECT_FALSE(has_pages(120'000, 57'344));
+  EXPECT_TRUE(has_pages(120'000, 70'000)) << "it has more than half of them";
+  EXPECT_TRUE(has_pages(120'000, 57'345)) << "it fills one page";
   EXPECT_TRUE(has_pages(200'000, 30'000)) << "it was no object before, and may grow again";
   for (void* block : blocks) thread.deallocate(block);
 }

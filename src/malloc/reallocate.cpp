@@ -19,13 +19,11 @@ constexpr std::size_t kHeadroomShare = 4;
 // class has touched as many objects as were ever in it at once (docs/decisions/0003).
 constexpr std::size_t kFewClassesFromBytes = 1024;
 
-// Chosen: in a large heap, pages are resident whether a block touches them or not. A block gets
-// pages of its own there only if it leaves at most this part of its size unused, as in the worst
-// size class (docs/decisions/0003).
-constexpr std::size_t kUnusedShare = 4;
-
-bool nearly_fills_pages(std::size_t bytes) noexcept {
-  return detail::round_up(bytes, kPageBytes) - bytes <= bytes / kUnusedShare;
+/// Whether its pages hold a block of that many bytes as tightly as an object of its size class.
+bool fills_pages(std::size_t bytes) noexcept {
+  const std::size_t size_class = SizeClassMap::class_of(bytes);
+  return size_class == 0 ||
+         SizeClassMap::bytes_of(size_class) >= detail::round_up(bytes, kPageBytes);
 }
 
 /// The next power of two, or five eighths of it: no object is less than half full by so little that
@@ -93,11 +91,10 @@ void* MallocInstance::reallocate_slowly(ThreadState& thread, void* p, std::size_
 }
 
 /// Whether a block that shrinks is copied to an object: in a large heap, if it might have been an
-/// object before, and would leave more than half of its pages, and much of those that it still
-/// needs. Longer blocks stay, since those that grow again must not be copied to and fro.
+/// object before, leaves more than half of its pages, and does not fill the others. Longer blocks
+/// stay, since those that grow again must not be copied to and fro.
 bool MallocInstance::shrinks_to_object(std::size_t old_bytes, std::size_t bytes) noexcept {
-  constexpr std::size_t kMostPages = detail::round_up(SizeClassMap::kMaxBytes, kPageBytes);
-  return bytes < old_bytes / 2 && old_bytes <= kMostPages && !nearly_fills_pages(bytes) &&
+  return bytes < old_bytes / 2 && old_bytes <= SizeClassMap::kMaxBytes && !fills_pages(bytes) &&
          !engine_.page_heap().is_small();
 }
 
@@ -149,9 +146,9 @@ void* MallocInstance::move(ThreadState& thread, unsigned size_class, void* p, st
 /// of its size can use.
 /// \returns  nullptr: serve it like any other
 void* MallocInstance::allocate_grown(ThreadState& thread, std::size_t bytes) noexcept {
-  // In a small heap, what it does not touch of pages of its own takes no memory.
-  const bool grows_apart = engine_.page_heap().is_small() || SizeClassMap::class_of(bytes) == 0 ||
-                           (bytes > kPageBytes && nearly_fills_pages(bytes));
+  // What it does not touch of pages of its own takes no memory in a small heap, but in a large one.
+  const bool grows_apart =
+      engine_.page_heap().is_small() || (bytes > kPageBytes && fills_pages(bytes));
   // Others decide there where it lies, or count it by its size class.
   if (!grows_apart || bytes > Engine::kMaxBytes || detour_.is_on() || thread.is_in_window ||
       is_checked() || must_not_wait()) {
