@@ -86,7 +86,7 @@ void check_settings(const char* option, const Settings& settings, const std::str
   for (const auto& [name, value] : settings) {
     auto found = std::find_if(
         options.begin(), options.end(),
-        [&wanted = name](const nlohmann::json& option) { return option["name"] == wanted; });
+        [&wanted = name](const nlohmann::json& each) { return each["name"] == wanted; });
     if (found == options.end() || (*found)["state"] == "unknown") {
       throw UsageError(fmt::format("{}: {} is not an option; to list the options: strata options",
                                    option, name));
