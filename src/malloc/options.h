@@ -17,6 +17,9 @@ struct Options {
   enum class DeepBind : std::uint8_t { kDrop, kKeep };
   enum class Mismatches : std::uint8_t { kArrays, kAll };
   enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
+  /// Not a string literal, which would lie among those of reports: each process that sets an option
+  /// reads it.
+  static constexpr char kNoText[] = "";
 
   Checks checks = Checks::kAuto;
   Stats stats = Stats::kOff;
@@ -26,8 +29,8 @@ struct Options {
   std::size_t soft_limit = 0;
   std::size_t hard_limit = 0;
   std::size_t stats_signal = 12;
-  const char* stats_file = "";  ///< as the environment has it, until keep_texts()
-  const char* profile = "";     ///< the same
+  const char* stats_file = kNoText;  ///< as the environment has it, until keep_texts()
+  const char* profile = kNoText;     ///< the same
   std::size_t profile_rate = std::size_t{512} << 10;
   std::size_t profile_signal = 0;
   Leaks leaks = Leaks::kOff;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that what a small program runs of the shared library lies together, as src/override/layout.ld places it.
+"""Checks that what programs run of the shared library lies together, as src/override/layout.ld places it.
 
-usage: layout_test.py --library libstrata.so --program hot_pair
+usage: layout_test.py --library libstrata.so --program hot_pair --threads second_thread --tiny strata-tiny --cell strata-cell
 
-The kernel maps the 64 KiB around each page that is touched: a function that lies elsewhere costs the
-smallest programs as much memory as all the others. callgrind says what runs.
+The kernel maps the 64 KiB around each page that is touched: a function that lies elsewhere costs a
+program as much memory as all the others. callgrind says what runs.
 """
 import argparse
 import bisect
@@ -34,6 +34,16 @@ SMALL_PROGRAMS = {
 # A buffer of more than 8 MiB, hardly touched: it starts no thread, unless a filter decides which system calls are made.
 if "Seccomp:\t0" in open("/proc/self/status", encoding="utf-8").read():
     SMALL_PROGRAMS["sort", "/dev/null"] = 2 * WINDOW
+# With some MiB of heap, a thread at a time. By command: how many operations.
+BUSY_PROGRAMS = {
+    ("churn", "--mode=window", "--size=64", "--size-dist=fixed", "--window=1000", "--batch=1000"): 20000,
+    ("containers", "--elements=2000"): 20000,
+    ("thread-churn", "--objects=64"): 200,
+}
+CELL_OPTIONS = "--contender= --threads=1 --seconds=60 --warmup=10 --seed=1 --sample-rate=0".split()
+# What depends on chance or on the clock is off; so options are read.
+WITHOUT_CHANCE = {"STRATA_GUARD_RATE": "0", "STRATA_RANDOM": "off", "STRATA_CHECKS": "basic", "STRATA_RELEASE_DELAY_MS": "0"}
+FOR_OPTIONS = re.compile("option|Option|environment|has_foreign_rights|keep_text|watchers|statistics_at_exit|index_of|parse_|strlen|memchr")
 # With a second thread, however it begins, fork handlers are registered.
 PROGRAMS_WITH_THREADS = [("THREADS", "posix"), ("THREADS", "c11")]
 # The C library's part of registering fork handlers lies apart from what else small programs touch of it: 200 KiB.
@@ -54,13 +64,14 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--threads", required=True, help="second_thread")
     parser.add_argument("--tiny", required=True, help="strata-tiny: a hundred blocks of 8 to 800 bytes")
+    parser.add_argument("--cell", required=True, help="strata-cell: one load of the laboratory's")
     arguments = parser.parse_args()
     addresses, names = functions(arguments.library)
     failed = False
-    paths = {"PROGRAM": arguments.program, "THREADS": arguments.threads, "TINY": arguments.tiny}
+    paths = {"PROGRAM": arguments.program, "THREADS": arguments.threads, "TINY": arguments.tiny, "CELL": arguments.cell}
 
-    def run(command):
-        executed = hot_path_test.executions_of(arguments.library, [paths.get(word, word) for word in command])
+    def run(command, **options):
+        executed = hot_path_test.executions_of(arguments.library, [paths.get(word, word) for word in command], **options)
         return {address: names[bisect.bisect_right(addresses, address) - 1] for address in executed}
 
     for command, end in SMALL_PROGRAMS.items():
@@ -73,6 +84,11 @@ def main():
         for name in sorted(idle):
             print(f"  runs although the program has one thread: {name}")
         failed |= not ran or bool(far) or bool(idle)
+    for command, operations in BUSY_PROGRAMS.items():
+        ran = run(["CELL", *command, f"--ops={operations}", *CELL_OPTIONS], **WITHOUT_CHANCE)
+        far = {name for address, name in ran.items() if address >= 2 * WINDOW and not FOR_OPTIONS.search(name)}
+        print(f"{command}: {len(ran)} instructions of the library run; farther than {2 * WINDOW:#x}: {sorted(far)}")
+        failed |= not ran or bool(far)
     for command in PROGRAMS_WITH_THREADS:
         if not any(WITH_THREADS.search(name) for name in run(command).values()):
             print(f"{command}: no fork handlers are registered")
