@@ -165,6 +165,21 @@ TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundLast) {
   EXPECT_EQ(asked, (std::vector<std::size_t>{1, 0, 1, 2}));
 }
 
+TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundAmongAllHolders) {
+  SharedLimit::Holders others{.next_idle =
+                                  [](SharedLimit::Idle) noexcept {
+                                    return SharedLimit::Idle{0, 0};
+                                  },
+                              .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+                              .give_back = [](std::size_t) noexcept {}};
+  limit.add(others);  // before those of the test
+  holders = {{0, 4 * kMiB}, {0, kMiB}};
+  limit.configure(0, 5 * kMiB);
+  hold_all();
+  EXPECT_TRUE(limit.make_room(2 * kMiB));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "who comes after it need not give anything";
+}
+
 TEST_F(SharedLimitTest, WhereNothingIsIdleTheAnswerIsNo) {
   holders = {{0}, {0}};
   limit.configure(0, 4 * kMiB);

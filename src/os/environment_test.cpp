@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 #include <cstring>
+#include <set>
 
 extern "C" char** environ;
 
@@ -63,6 +65,25 @@ TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
   EXPECT_EQ(environment_variable("PATH"), nullptr);
   EXPECT_TRUE(has_environment());
   environ = kept;
+}
+
+TEST(Environment, TheSeedDependsOnEachRandomByteOfTheStart) {
+  auto* const random = reinterpret_cast<unsigned char*>(getauxval(AT_RANDOM));
+  ASSERT_NE(random, nullptr);
+  constexpr std::size_t kBytes = 16;
+  unsigned char kept[kBytes];
+  std::memcpy(kept, random, kBytes);
+  for (const int all : {0, 0xff}) {
+    std::memset(random, all, kBytes);
+    std::set<std::uint64_t> seeds = {random_seed()};
+    for (std::size_t i = 0; i < kBytes; ++i) {
+      random[i] ^= 1;
+      seeds.insert(random_seed());
+      random[i] ^= 1;
+    }
+    EXPECT_EQ(seeds.size(), 1 + kBytes);
+  }
+  std::memcpy(random, kept, kBytes);
 }
 
 }  // namespace

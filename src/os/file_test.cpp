@@ -1,7 +1,9 @@
 #include "os/file.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -236,6 +238,47 @@ TEST_F(FileTest, TheBuildIdIsTheLinkers) {
   EXPECT_EQ(digits, 40u) << "a SHA-1, as Debian links";
   EXPECT_EQ(read_build_id("/etc/passwd", id, sizeof id), 0u);
   EXPECT_EQ(read_build_id("/none", id, sizeof id), 0u);
+}
+
+/// A note of a file of code: its header, its name, and what it says.
+std::string note_of(const std::string& name, std::uint32_t type, const std::string& said) {
+  const std::size_t name_bytes = name.size() + 1;
+  const ElfW(Nhdr)
+      header{static_cast<std::uint32_t>(name_bytes), static_cast<std::uint32_t>(said.size()), type};
+  std::string note(reinterpret_cast<const char*>(&header), sizeof header);
+  note.append(name.c_str(), name_bytes).resize((note.size() + 3) / 4 * 4);
+  return note.append(said);
+}
+
+/// A file of code with one segment of notes.
+std::string with_notes(const std::string& notes) {
+  ElfW(Ehdr) header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_phoff = sizeof header;
+  header.e_phentsize = sizeof(ElfW(Phdr));
+  header.e_phnum = 1;
+  ElfW(Phdr) segment{};
+  segment.p_type = PT_NOTE;
+  segment.p_offset = sizeof header + sizeof segment;
+  segment.p_filesz = notes.size();
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header)
+      .append(reinterpret_cast<const char*>(&segment), sizeof segment)
+      .append(notes);
+}
+
+TEST_F(FileTest, TheBuildIdIsFoundBehindOtherNotesUnlessItIsCutOff) {
+  const std::string path = folder + "/code";
+  const std::string notes = note_of({"GNU\0 as well", 12}, NT_GNU_BUILD_ID, "8 bytes.") +
+                            note_of("GNU", NT_GNU_ABI_TAG, "8 bytes.") +
+                            note_of("GNU", NT_GNU_BUILD_ID, "\x12\x34\xab\xcd");
+  char id[128];
+  std::ofstream(path) << with_notes(notes);
+  const std::size_t digits = read_build_id(path.c_str(), id, sizeof id);
+  EXPECT_EQ(std::string_view(id, digits), "1234abcd");
+  for (std::size_t bytes = 0; bytes < notes.size(); ++bytes) {
+    std::ofstream(path) << with_notes(notes.substr(0, bytes));
+    EXPECT_EQ(read_build_id(path.c_str(), id, sizeof id), 0u) << bytes;
+  }
 }
 
 [[gnu::noinline]] std::size_t inner(std::uintptr_t* frames, std::size_t capacity) {

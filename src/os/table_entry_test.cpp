@@ -1,5 +1,6 @@
 #include "os/table_entry.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -67,6 +68,23 @@ TEST_F(TableEntries, AreNoneOfWhatIsNoCode) {
     EXPECT_EQ(find_table_entry(reinterpret_cast<std::uintptr_t>(p)).entry, nullptr);
   }
   EXPECT_EQ(find_table_entry(~std::uintptr_t{0}).entry, nullptr);
+}
+
+TEST_F(TableEntries, EachAddressOfAFileLeadsToItsStartAndLength) {
+  const auto* const code = reinterpret_cast<const void*>(&::qsort);
+  Dl_info info{};
+  ASSERT_NE(dladdr(code, &info), 0);
+  const auto* const start = static_cast<const char*>(info.dli_fbase);
+  const std::size_t bytes = find_file_bytes(code);
+  for (const void* const p :
+       {code, static_cast<const void*>(start), static_cast<const void*>(start + bytes - 1)}) {
+    EXPECT_EQ(find_file(p), start);
+    EXPECT_EQ(find_file_bytes(p), bytes);
+  }
+  EXPECT_NE(find_file(start + bytes), start);
+  const int variable = 1;
+  EXPECT_EQ(find_file(&variable), nullptr);
+  EXPECT_EQ(find_file_bytes(&variable), 0u);
 }
 
 }  // namespace

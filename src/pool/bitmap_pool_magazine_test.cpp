@@ -31,6 +31,7 @@ TEST(BitmapPoolMagazines, AllMagazinesTogetherKeepAQuarterOfThePoolAtMost) {
   // Not only in theory: fills each magazine as far as possible, then takes what the pool has left.
   Blocks pool;
   Magazines magazines(pool, 8);
+  EXPECT_EQ(magazines.depth(), 2u);
   std::vector<std::unique_ptr<Magazines::Magazine>> all;
   for (int i = 0; i < 12; ++i) {  // four more than were announced
     all.push_back(std::make_unique<Magazines::Magazine>(magazines));
@@ -95,6 +96,14 @@ TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {
   for (void* p : blocks) EXPECT_FALSE(mine.deallocate(p)) << "it lies here or in the pool";
 }
 
+TEST(BitmapPoolMagazines, ForNoThreadTheyAreAsForOne) {
+  Blocks pool;
+  Magazines magazines(pool, 0);
+  EXPECT_EQ(magazines.depth(), 8u);
+  Magazines::Magazine mine(magazines);
+  EXPECT_EQ(mine.depth(), 8u);
+}
+
 TEST(BitmapPoolMagazines, DestructionFreesItsBlocksAndItsPlace) {
   Blocks pool;
   Magazines magazines(pool, 1);
@@ -110,6 +119,7 @@ TEST(BitmapPoolMagazines, DestructionFreesItsBlocksAndItsPlace) {
 TEST(BitmapPoolMagazines, APoolTooSmallToSpareABlockIsServedWithoutMagazines) {
   BitmapPool<64, 3> pool;
   BitmapPoolMagazines magazines(pool, 1);
+  EXPECT_EQ(magazines.depth(), 0u);
   decltype(magazines)::Magazine mine(magazines);
   EXPECT_EQ(mine.depth(), 0u);
   void* p[3];

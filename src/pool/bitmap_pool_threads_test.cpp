@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -239,6 +240,24 @@ TEST(BitmapPoolThreads, OfManyThreadsThatFreeABlockExactlyOneIsBelieved) {
   for (auto& thread : crew) thread.join();
   EXPECT_EQ(accepted.load(), kRounds);
   EXPECT_EQ(pool.in_use(), 0u);
+}
+
+TEST(BitmapPoolThreads, AThreadStartsAtOnePlaceInAllPoolsAndAnotherThreadElsewhere) {
+  static constexpr std::size_t kLeaves = 1 << 16;
+  static constexpr std::size_t kPools = 20;  // more than a thread remembers
+  const auto starts = [] {
+    static const char pools[64 * kPools] = {};
+    std::set<std::size_t> leaves;
+    for (std::size_t i = 0; i < kPools; ++i)
+      leaves.insert(detail::ThreadStarts::cursor(pools + 64 * i, kLeaves, 0).leaf());
+    return leaves;
+  };
+  const std::set<std::size_t> here = starts();
+  EXPECT_EQ(here.size(), 1u);
+  std::set<std::size_t> there;
+  std::thread([&] { there = starts(); }).join();
+  EXPECT_EQ(there.size(), 1u);
+  EXPECT_NE(here, there);
 }
 
 TEST(BitmapPoolThreads, TwoTranslationUnitsShareOnePool) {

@@ -623,6 +623,27 @@ TEST(HugeHeapWhereSomeIsStuck, TheRestGoesBackAllTheSame) {
   EXPECT_EQ(heap.statistics().stuck_bytes, 7 * kMiB);
 }
 
+TEST(HugeHeapWhereSomeIsStuck, ManyThatStayKeepNoneOfTheOthersFromGoingBack) {
+  PartlyStuckPageSource pages;
+  FakeAddressSpace space{pages};
+  HugeHeap heap{space.heap, space.metadata, pages};
+  constexpr std::size_t kStay = 20;
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 4 * kStay; ++i)
+    blocks.push_back(heap.allocate(os::page_bytes(), 16).address);
+  // Frees every other block, as above; of these every other one stays stuck.
+  std::set<void*> stay;
+  for (std::size_t i = 0; i < blocks.size(); i += 2) {
+    pages.stuck.insert(blocks[i]);
+    if (i % 4 == 0) stay.insert(blocks[i]);
+    heap.deallocate(blocks[i]);
+  }
+  heap.release_all();
+  pages.stuck = stay;
+  heap.release_all();
+  EXPECT_EQ(heap.statistics().stuck_bytes, kStay * os::page_bytes());
+}
+
 /// Has no addresses for an alignment of more than a page, and notes what is held meanwhile.
 struct NarrowPageSource : FakePageSource {
   void* map_aligned(std::size_t bytes, std::size_t alignment) noexcept override {
