@@ -3,6 +3,7 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -245,6 +246,35 @@ TEST(HeapPages, ASourceThatCannotMapOrUnmapIsRefusedWithASentence) {
     EXPECT_FALSE(Heap::try_create(options, &reason).has_value());
     EXPECT_STREQ(reason, "Heap: its page source lacks map or unmap");
   }
+}
+
+/// A source that has one range and gives it once.
+struct LastRange {
+  static void* map(void* self, std::size_t, std::size_t) {
+    return std::exchange(static_cast<LastRange*>(self)->range, nullptr);
+  }
+  void* range;
+};
+
+TEST(HeapPages, ARefusalIsNoRangeThoughTheLowestAddressesAreAHeaps) {
+  // The second of all regions: a range of 3 MiB from nullptr on would overlap it.
+  constexpr std::size_t kBytes = BufferPages::kUnitBytes;
+  void* const low = mmap(reinterpret_cast<void*>(kBytes), kBytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reinterpret_cast<std::uintptr_t>(low) != kBytes) GTEST_SKIP() << "something lies there";
+  LastRange last{low};
+  Heap::PageSource source;
+  source.context = &last;
+  source.map = LastRange::map;
+  source.unmap = [](void*, void*, std::size_t) {};
+  Heap::Options options = named("low");
+  options.pages = &source;
+  {
+    Heap heap(options);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(heap.allocate(100)) / kBytes, 1u);
+    EXPECT_EQ(heap.allocate(3 * kMiB), nullptr);
+  }
+  munmap(low, kBytes);
 }
 
 TEST(HeapPagesDeathTest, ARangeThatIsNotAlignedOrInUseIsNamed) {

@@ -1,10 +1,12 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -437,6 +439,22 @@ TEST(Heap, ThereIsOneMostAndASentenceForIt) {
   EXPECT_THROW(Heap{}, std::bad_alloc);
   heaps.pop_back();
   EXPECT_TRUE(Heap::try_create({}).has_value());
+}
+
+/// Ends the process: with 0 if each of many size classes begins where its pages begin.
+[[noreturn]] void leave_by_where_classes_begin() {
+  setenv("STRATA_RANDOM", "off", 1);
+  Heap heap;
+  int elsewhere = 0;
+  for (std::size_t bytes = 16; bytes <= 4096; bytes *= 2)
+    elsewhere += reinterpret_cast<std::uintptr_t>(heap.allocate(bytes)) % kPageBytes != 0;
+  _exit(elsewhere);
+}
+
+TEST(HeapDeathTest, WithoutRandomNumbersEachClassBeginsWhereItsPagesBegin) {
+  if (os::kIsEmulated) GTEST_SKIP() << "an earlier heap has read the environment";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(leave_by_where_classes_begin(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
