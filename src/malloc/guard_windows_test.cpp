@@ -183,18 +183,21 @@ struct CountingWatcher : Watcher {
 };
 
 TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
-  CountingWatcher watcher;
   start_at_rate();
-  open_window();
-  malloc.detour().begin(Detour::kByBytes, watcher);
-  thread.deallocate(thread.allocate(100));
-  EXPECT_FALSE(thread.state.is_in_window);
-  EXPECT_EQ(watcher.offered, 1);
-  thread.deallocate(thread.allocate(100));
-  EXPECT_EQ(watcher.offered, 2);
-  malloc.detour().end(Detour::kByBytes);
-  thread.deallocate(thread.allocate(100));
-  EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  for (const Detour::Unit unit : {Detour::kByBytes, Detour::kByCalls}) {
+    CountingWatcher watcher;
+    open_window();
+    ThreadState::write(thread.state.calls_left, 5);  // it would end later
+    malloc.detour().begin(unit, watcher);
+    thread.deallocate(thread.allocate(100));
+    EXPECT_FALSE(thread.state.is_in_window);
+    EXPECT_EQ(watcher.offered, 1);
+    thread.deallocate(thread.allocate(100));
+    EXPECT_EQ(watcher.offered, 2);
+    malloc.detour().end(unit);
+    thread.deallocate(thread.allocate(100));
+    EXPECT_EQ(&thread.state.for_malloc(), thread.state.free_bins);
+  }
   EXPECT_EQ(malloc.guards().statistics().allocations, 0u);
 }
 
@@ -296,6 +299,7 @@ std::size_t count_guarded_blocks(MallocInstance& malloc, TestThread& thread, std
   std::size_t guarded = 0;
   for (std::size_t i = 0; i < count; ++i) {
     void* const p = thread.allocate(250'000);
+    EXPECT_NE(p, nullptr);
     guarded += malloc.guards().owns(p) ? 1 : 0;
     thread.deallocate(p);
   }
@@ -312,6 +316,16 @@ TEST_F(GuardWindows, GuardTheFirstBlockBeyondTheSizeClassesAndSomeLaterOnes) {
   EXPECT_GE(later, 4u) << "12 are expected";
   EXPECT_LE(later, 30u);
   EXPECT_FALSE(malloc.guards().objects().is_started()) << "small programs have no others";
+  thread.end();
+  check_nothing_is_left();
+}
+
+TEST_F(GuardWindows, ABlockThatIsChosenWhereGuardsHaveNoRoomIsServedLikeAnyOther) {
+  start_at_rate();
+  void* const guarded = thread.allocate(250'000);
+  ASSERT_TRUE(malloc.guards().owns(guarded)) << "it takes all the room";
+  EXPECT_EQ(count_guarded_blocks(malloc, thread, 10'000), 0u);
+  thread.deallocate(guarded);
   thread.end();
   check_nothing_is_left();
 }

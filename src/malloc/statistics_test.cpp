@@ -249,6 +249,22 @@ TEST_F(StatisticsTest, GuardedObjectsAndTheirGuardsAreCounted) {
   EXPECT_EQ(look().live, before.live);
 }
 
+/// Serves any number of blocks before it starts.
+struct LateMalloc : TestMalloc {
+  bool count_first_block() noexcept override { return true; }
+};
+
+TEST(StatisticsBeforeTheStart, WhoAsksForThemHasTheNextAllocationStartTheHeap) {
+  LateMalloc program;
+  TestThread thread(program.malloc);
+  EXPECT_NE(thread.allocate(100), nullptr);
+  EXPECT_FALSE(program.malloc.is_started());
+  EXPECT_EQ(program.statistics().live, 0u);
+  EXPECT_NE(thread.allocate(100), nullptr);
+  EXPECT_TRUE(program.malloc.is_started());
+  EXPECT_NE(program.statistics().live, 0u);
+}
+
 TEST(CheckedStatistics, WhatWaitsForFullChecksIsCachedAndNotLive) {
   TestMalloc program;
   Options options;
