@@ -187,8 +187,10 @@ TEST_F(GuardWindows, AWatchThatBeginsEndsTheWindow) {
   for (const Detour::Unit unit : {Detour::kByBytes, Detour::kByCalls}) {
     CountingWatcher watcher;
     open_window();
-    ThreadState::write(thread.state.calls_left, 5);  // it would end later
     malloc.detour().begin(unit, watcher);
+    // As a window leaves them that opens while another thread begins the watch.
+    ThreadState::write(thread.state.calls_left, 5);
+    ThreadState::write(thread.state.bytes_left, INT64_MAX / 2);
     thread.deallocate(thread.allocate(100));
     EXPECT_FALSE(thread.state.is_in_window);
     EXPECT_EQ(watcher.offered, 1);
