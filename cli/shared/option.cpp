@@ -117,7 +117,7 @@ std::string Option::why_not(const std::string& text) const {
     default:
       break;
   }
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return {};
+  if (std::ranges::find(choices, text) != choices.end()) return {};
   const std::string names = fmt::format("one of {}", fmt::join(choices, ", "));
   if (kind != Kind::kSizes) return refusal(names);
   if (::access(text.c_str(), R_OK) != 0) return refusal(names + ", or a file that can be read");

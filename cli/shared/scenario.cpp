@@ -11,8 +11,7 @@ namespace strata::cell {
 namespace {
 
 const std::string* find_value(const OptionValues& values, std::string_view name) {
-  const auto found = std::find_if(values.begin(), values.end(),
-                                  [&](const auto& entry) { return entry.first == name; });
+  const auto found = std::ranges::find(values, name, &OptionValues::value_type::first);
   return found != values.end() ? &found->second : nullptr;
 }
 
@@ -36,10 +35,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InProcessContender, name, kind, version, sent
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Description, scenarios, contenders)
 
 const Option* Scenario::option(std::string_view option_name) const {
-  for (const Option& option : options) {
-    if (option.name == option_name) return &option;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(options, option_name, &Option::name);
+  return found != options.end() ? &*found : nullptr;
 }
 
 OptionValues Scenario::values(const OptionValues& given) const {

@@ -46,7 +46,7 @@ class Lane {
         blocks_(plan.batch),
         order_(plan.batch) {
     std::iota(order_.begin(), order_.end(), 0u);
-    if (plan.order == "lifo") std::reverse(order_.begin(), order_.end());
+    if (plan.order == "lifo") std::ranges::reverse(order_);
     if (plan.order == "random") {
       std::mt19937_64 random(worker.seed);
       for (std::size_t i = plan.batch; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);

@@ -98,12 +98,12 @@ class CsvReader {
   }
 
   void read_columns(const std::function<void(const std::string& column)>& when_ignored) {
-    if (std::find(words_.begin(), words_.end(), kFieldNames[kOperation]) == words_.end()) {
+    if (std::ranges::find(words_, kFieldNames[kOperation]) == words_.end()) {
       fail(fmt::format("no column is named 'operation'; {}", kFirstLine));
     }
     columns_.fill(kAbsent);
     for (std::size_t i = 0; i < words_.size(); ++i) {
-      const auto* name = std::find(kFieldNames.begin(), kFieldNames.end(), words_[i]);
+      const auto* name = std::ranges::find(kFieldNames, words_[i]);
       if (name == kFieldNames.end()) {
         when_ignored(words_[i]);
       } else {

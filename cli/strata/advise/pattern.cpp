@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "explain/explain_text.h"
@@ -205,8 +206,7 @@ std::vector<Candidate> find_candidates(const Explanation& explanation, std::size
     return share_of(sums[place].births, explanation.births()) +
            share_of(sums[place].at_peak_bytes, explanation.peak().bytes);
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return cost(a) > cost(b); });
+  std::ranges::stable_sort(order, std::greater(), cost);
   std::vector<Candidate> candidates;
   std::size_t places = 0;
   for (const std::uint32_t place : order) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -156,8 +157,7 @@ std::vector<Trial> best_trials(const std::vector<Trial>& trials) {
   }
   std::vector<Trial> sorted;
   for (auto& [place, trial] : best) sorted.push_back(std::move(trial));
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Trial& a, const Trial& b) { return gain(a) > gain(b); });
+  std::ranges::stable_sort(sorted, std::greater(), gain);
   return sorted;
 }
 

@@ -18,7 +18,7 @@ namespace {
 /// \errors  UsageError for an unknown name, with all known ones.
 void refuse_unknown(const std::string& name, const Catalogue& catalogue) {
   std::vector<std::string> known = known_contenders();
-  bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  bool is_known = std::ranges::find(known, name) != known.end();
   if (is_known || name.find('=') != std::string::npos) return;
   for (const cell::InProcessContender& contender : catalogue.contenders)
     known.push_back(contender.name);
@@ -41,10 +41,8 @@ const cell::Scenario& Catalogue::scenario(const std::string& name) const {
 }
 
 const cell::InProcessContender* Catalogue::contender(const std::string& name) const {
-  for (const cell::InProcessContender& contender : contenders) {
-    if (contender.name == name) return &contender;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(contenders, name, &cell::InProcessContender::name);
+  return found != contenders.end() ? &*found : nullptr;
 }
 
 bool Catalogue::fits(const cell::Scenario& scenario, const Contender& candidate) const {
@@ -81,7 +79,7 @@ std::vector<Contender> parse_bench_contenders(const std::string& list, const Cat
     return Contender{info.name, {}, info.version, true};
   };
   auto fits_any = [&](const cell::InProcessContender& info) {
-    return std::any_of(scenarios.begin(), scenarios.end(), [&](const cell::Scenario* scenario) {
+    return std::ranges::any_of(scenarios, [&](const cell::Scenario* scenario) {
       return catalogue.fits(*scenario, in_process(info));
     });
   };

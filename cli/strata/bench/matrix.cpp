@@ -105,7 +105,7 @@ nlohmann::ordered_json params_of(const BenchPlan& plan, const BenchCell& cell) {
   if (cell.scenario->takes_threads) params[kThreads] = cell.threads;
   for (const auto& [name, text] : cell.options) {
     std::string key = name;
-    std::replace(key.begin(), key.end(), '-', '_');
+    std::ranges::replace(key, '-', '_');
     params[key] = value_of(*cell.scenario->option(name), text);
   }
   params["runs"] = plan.runs;

@@ -114,7 +114,7 @@ class AdviseCommand final : public ExplainingCommand {
     }
     const auto has_failed = [](const Trial& trial) { return !trial.failure.empty(); };
     if (best.empty()) {
-      const bool was_all_tried = std::none_of(trials.begin(), trials.end(), has_failed);
+      const bool was_all_tried = std::ranges::none_of(trials, has_failed);
       fmt::print("Nothing {} worth changing.\n",
                  was_all_tried ? "here is" : "that could be tried is");
     }

@@ -107,9 +107,8 @@ class BenchCommand final : public MeasuringCommand {
                                               std::vector<std::string>& names) {
     std::vector<std::string> traces;
     std::erase_if(names, [&](const std::string& name) {
-      const bool is_scenario =
-          std::any_of(catalogue.scenarios.begin(), catalogue.scenarios.end(),
-                      [&](const cell::Scenario& scenario) { return scenario.name == name; });
+      const auto& known = catalogue.scenarios;
+      const bool is_scenario = std::ranges::find(known, name, &cell::Scenario::name) != known.end();
       std::error_code ignored;
       const bool is_file = std::filesystem::is_regular_file(name, ignored);
       if (is_scenario || name == kAll || !is_file) return false;
@@ -128,7 +127,7 @@ class BenchCommand final : public MeasuringCommand {
     }
     for (const std::string& name : names) {
       const cell::Scenario& scenario = catalogue.scenario(name);
-      if (std::find(scenarios.begin(), scenarios.end(), &scenario) != scenarios.end()) {
+      if (std::ranges::find(scenarios, &scenario) != scenarios.end()) {
         throw UsageError(fmt::format("scenario '{}' is named twice", name));
       }
       scenarios.push_back(&scenario);
@@ -157,17 +156,16 @@ class BenchCommand final : public MeasuringCommand {
     const std::string help =
         names.empty() ? "strata replay --help" : fmt::format("strata bench list {}", names.front());
     for (const auto& [name, values] : options) {
-      bool is_known = std::any_of(
-          scenarios.begin(), scenarios.end(),
-          [&, option = name](const auto* scenario) { return scenario->option(option) != nullptr; });
+      bool is_known = std::ranges::any_of(scenarios, [&, option = name](const auto* scenario) {
+        return scenario->option(option) != nullptr;
+      });
       if (!is_known) {
         throw UsageError(fmt::format("--{} is not an option of {}; see: {}", name,
                                      fmt::join(words, ", "), help));
       }
     }
     auto refuse_idle = [&](const char* option, bool cell::Scenario::*takes) {
-      bool is_taken = std::any_of(loads.begin(), loads.end(),
-                                  [&](const cell::Scenario* scenario) { return scenario->*takes; });
+      bool is_taken = std::ranges::any_of(loads, takes);
       if (is_given(option) && !is_taken) {
         throw UsageError(fmt::format("{} has no effect on {}; to list its options: {}", option,
                                      fmt::join(words, ", "), help));

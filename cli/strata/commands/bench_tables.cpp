@@ -39,8 +39,8 @@ class CellTable {
   CellTable(const cell::Scenario& scenario, std::span<const Row> rows, bool is_alone)
       : rows_(rows), is_alone_(is_alone) {
     for (const std::string& metric : scenario.shown) {
-      bool has_it = std::any_of(rows.begin(), rows.end(),
-                                [&](const Row& row) { return row.metric(metric) != nullptr; });
+      bool has_it =
+          std::ranges::any_of(rows, [&](const Row& row) { return row.metric(metric) != nullptr; });
       if (has_it) metrics_.push_back(metric);
     }
     for (const Row& row : rows) add_names(kinds_, row.latencies);
@@ -143,10 +143,10 @@ class CellTable {
 std::string method(const BenchPlan& plan) {
   std::string text = counted(plan.runs, "run") + " each, a process for each";
   if (plan.contenders.size() > 1) text += ", interleaved";
-  bool takes_seconds = plan.load.seconds > 0 &&
-                       std::any_of(plan.cells.begin(), plan.cells.end(), [](const BenchCell& cell) {
-                         return cell.scenario->takes_seconds;
-                       });
+  bool takes_seconds =
+      plan.load.seconds > 0 && std::ranges::any_of(plan.cells, [](const BenchCell& cell) {
+        return cell.scenario->takes_seconds;
+      });
   if (takes_seconds) text += fmt::format("; {:g} s", plan.load.seconds);
   if (plan.load.ops > 0)
     text += fmt::format("{} {} operations", takes_seconds ? " or" : ";", plan.load.ops);

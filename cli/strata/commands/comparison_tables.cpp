@@ -49,8 +49,7 @@ std::string indistinguishable(const std::vector<Row>& rows, const Row& best, con
 }  // namespace
 
 const Row* baseline_of(const std::vector<Row>& rows) {
-  auto found = std::find_if(rows.begin(), rows.end(),
-                            [](const Row& row) { return row.contender == kSystem; });
+  auto found = std::ranges::find(rows, kSystem, &Row::contender);
   if (found == rows.end()) found = rows.begin();
   return found != rows.end() && found->ok ? &*found : nullptr;
 }
@@ -107,7 +106,7 @@ std::string comparison_notes(const std::vector<Row>& rows, bool colour) {
               "\n";
     }
   }
-  bool all_failed = !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& row) {
+  bool all_failed = !rows.empty() && std::ranges::all_of(rows, [](const Row& row) {
     return !row.ok && row.reason != kInterruptedTooEarly;
   });
   for (const Row& row : rows) {

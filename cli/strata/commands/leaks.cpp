@@ -100,7 +100,7 @@ std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() == ".pb") files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   const std::string first = std::to_string(result.process);
   bool has_first = false;
   for (const fs::path& file : files) {

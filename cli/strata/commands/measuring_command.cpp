@@ -52,7 +52,7 @@ std::vector<Contender> MeasuringCommand::checked(std::vector<Contender> contende
 void MeasuringCommand::take_settings(std::vector<Contender>& contenders,
                                      const std::string& program) {
   settings_ = parse_settings(set_);
-  if (std::none_of(contenders.begin(), contenders.end(), is_strata)) {
+  if (std::ranges::none_of(contenders, is_strata)) {
     if (!varied_.empty()) {
       throw UsageError("--vary needs Strata among the allocators; add strata to --allocators");
     }
@@ -67,7 +67,7 @@ void MeasuringCommand::take_settings(std::vector<Contender>& contenders,
     if (!is_strata(contender)) continue;
     if (!varied_.empty()) check_settings("--vary", contender.settings, contender.library);
     for (auto& setting : settings_of_environment(contender.library, contender.settings)) {
-      if (std::find(inherited_.begin(), inherited_.end(), setting) == inherited_.end())
+      if (std::ranges::find(inherited_, setting) == inherited_.end())
         inherited_.push_back(std::move(setting));
     }
   }
@@ -96,8 +96,7 @@ int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& s
     const auto says_nothing = [](const Row& row) {
       return row.metrics.empty() && (row.reason.empty() || row.reason == kInterruptedTooEarly);
     };
-    is_in_vain = signals.interruption() != 0 &&
-                 std::all_of(results.rows.begin(), results.rows.end(), says_nothing);
+    is_in_vain = signals.interruption() != 0 && std::ranges::all_of(results.rows, says_nothing);
     if (!is_in_vain) {  // otherwise an earlier measurement's files are worth more
       outputs.publish(results, [&](std::FILE* stream) {
         if (is_quiet_) return;
@@ -116,9 +115,7 @@ int MeasuringCommand::measure_and_publish(ResultOutputs& outputs, SignalWatch& s
                    : "; the results cover the runs that were completed");
     die_by_signal(interruption);
   }
-  const bool all_completed =
-      !results.rows.empty() &&
-      std::all_of(results.rows.begin(), results.rows.end(), [](const Row& row) { return row.ok; });
+  const bool all_completed = !results.rows.empty() && std::ranges::all_of(results.rows, &Row::ok);
   return all_completed ? 0 : 1;
 }
 

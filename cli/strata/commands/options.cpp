@@ -61,7 +61,7 @@ class OptionsCommand final : public Command {
     const auto is_mistake = [](const nlohmann::json& of) {
       return of["state"] == "invalid" || of["state"] == "unknown";
     };
-    return std::any_of(options.begin(), options.end(), is_mistake) ? 1 : 0;
+    return std::ranges::any_of(options, is_mistake) ? 1 : 0;
   }
 
  private:

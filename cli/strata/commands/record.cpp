@@ -89,8 +89,6 @@ std::string command_of(const fs::path& path) {
                      command.size() > kMostBytes ? "…" : "");
 }
 
-bool has_no_events(const fs::path& path) { return beginning_of(path).has_no_events; }
-
 /// \param given        FILE as the user named it
 /// \param files        the traces
 /// \param why_nothing  what to report if no trace has an event; empty if only the command can know
@@ -108,7 +106,8 @@ void tell(const fs::path& file, const std::vector<fs::path>& files, const fs::pa
     bytes += fs::file_size(path, error);
     if (fs::file_size(path, error) > fs::file_size(*largest, error)) largest = &path;
   }
-  if (!why_nothing.empty() && std::all_of(files.begin(), files.end(), has_no_events)) {
+  if (!why_nothing.empty() &&
+      std::ranges::all_of(files, &TraceBeginning::has_no_events, beginning_of)) {
     say("strata record: nothing was recorded: {}\n", why_nothing);
     return;
   }

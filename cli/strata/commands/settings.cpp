@@ -27,6 +27,10 @@ nlohmann::json options_with(const Settings& settings, const std::string& library
   return options.is_array() ? options : nlohmann::json::array();
 }
 
+bool has_name(const Settings& settings, const std::string& name) {
+  return std::ranges::find(settings, name, &Settings::value_type::first) != settings.end();
+}
+
 /// "cache_bytes" for STRATA_CACHE_BYTES.
 std::string short_name(std::string_view variable) {
   std::string name(variable.substr(std::string_view("STRATA_").size()));
@@ -65,10 +69,8 @@ void vary(std::vector<Contender>& contenders, const std::string& word) {
       varied.push_back(std::move(contender));
       continue;
     }
-    for (const auto& setting : contender.settings) {
-      if (setting.first == name)
-        throw UsageError(fmt::format("--vary: {} has a value already; give it once", name));
-    }
+    if (has_name(contender.settings, name))
+      throw UsageError(fmt::format("--vary: {} has a value already; give it once", name));
     for (const std::string& value : values) {
       Contender with_value = contender;
       with_value.name += fmt::format(" {}={}", short_name(name), value);
@@ -84,9 +86,8 @@ void check_settings(const char* option, const Settings& settings, const std::str
   const nlohmann::json options = options_with(settings, library);
   if (options.empty()) return;
   for (const auto& [name, value] : settings) {
-    auto found = std::find_if(
-        options.begin(), options.end(),
-        [&wanted = name](const nlohmann::json& each) { return each["name"] == wanted; });
+    auto found = std::ranges::find_if(
+        options, [&wanted = name](const nlohmann::json& each) { return each["name"] == wanted; });
     if (found == options.end() || (*found)["state"] == "unknown") {
       throw UsageError(fmt::format("{}: {} is not an option; to list the options: strata options",
                                    option, name));
@@ -113,15 +114,12 @@ Settings settings_of_environment(const std::string& library, const Settings& rep
   const Environment environment = Environment::inherited();
   Settings found;
   const auto is_ours = [](const auto& variable) { return variable.first.starts_with("STRATA_"); };
-  if (std::none_of(environment.variables().begin(), environment.variables().end(), is_ours)) {
+  if (std::ranges::none_of(environment.variables(), is_ours)) {
     return found;
   }
   for (const nlohmann::json& option : options_with(replacing, library)) {
     const std::string name = option["name"];
-    if (std::any_of(replacing.begin(), replacing.end(),
-                    [&](const auto& setting) { return setting.first == name; })) {
-      continue;
-    }
+    if (has_name(replacing, name)) continue;
     expect_understood(option, "the environment");
     if (option["state"] == "set") found.emplace_back(name, environment.get(name));
   }

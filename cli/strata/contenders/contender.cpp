@@ -15,7 +15,7 @@ namespace strata::cli {
 namespace {
 
 bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
     return c > ' ' && c != 0x7f && c != '/';
   });
 }
@@ -26,8 +26,7 @@ std::string absolute(const std::string& path) {
 }
 
 bool has_name(const std::vector<Contender>& contenders, const std::string& name) {
-  return std::any_of(contenders.begin(), contenders.end(),
-                     [&](const Contender& contender) { return contender.name == name; });
+  return std::ranges::find(contenders, name, &Contender::name) != contenders.end();
 }
 
 }  // namespace
@@ -91,7 +90,7 @@ void expect_use_of(const std::string& strata_library, const std::vector<Contende
   const auto is_it = [&](const Contender& contender) {
     return contender.name == kStrata && contender.library == absolute(strata_library);
   };
-  if (strata_library.empty() || std::any_of(contenders.begin(), contenders.end(), is_it)) return;
+  if (strata_library.empty() || std::ranges::any_of(contenders, is_it)) return;
   throw UsageError("--library has no effect: it is for the allocator 'strata', which is not named");
 }
 

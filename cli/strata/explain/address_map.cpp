@@ -16,7 +16,7 @@ AddressMap::AddressMap(std::string allocator, const std::string& file)
   std::uint64_t pair[2];
   while (in.read(reinterpret_cast<char*>(pair), sizeof pair)) blocks.emplace_back(pair[0], pair[1]);
   if (!in.eof()) throw std::runtime_error(fmt::format("'{}' cannot be read", file));
-  std::sort(blocks.begin(), blocks.end());
+  std::ranges::sort(blocks);
   for (auto [address, size] : blocks) {
     bytes_ += size;
     while (size > 0) {
@@ -37,8 +37,8 @@ double AddressMap::page_bytes_per_live() const noexcept {
 }
 
 std::size_t AddressMap::pages_below(double fullness) const noexcept {
-  return static_cast<std::size_t>(std::count_if(
-      pages_.begin(), pages_.end(), [&](const Page& page) { return page.fullness < fullness; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pages_, [&](const Page& page) { return page.fullness < fullness; }));
 }
 
 }  // namespace strata::cli

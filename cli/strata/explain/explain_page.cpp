@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 
 #include "explain/explain_plots.h"
@@ -75,10 +76,9 @@ std::string thread_map(const Explanation& explanation) {
   }
   std::vector<std::uint32_t> shown;
   for (const auto& [thread, weight] : weights) shown.push_back(thread);
-  std::stable_sort(shown.begin(), shown.end(),
-                   [&](auto a, auto b) { return weights[a] > weights[b]; });
+  std::ranges::stable_sort(shown, std::greater(), [&](auto thread) { return weights[thread]; });
   if (shown.size() > kDrawnThreads) shown.resize(kDrawnThreads);
-  std::sort(shown.begin(), shown.end());
+  std::ranges::sort(shown);
   HeatMap map;
   map.alt = "Objects by the thread that made them and the one that freed them";
   for (const std::uint32_t birth : shown) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "output/table.h"
@@ -87,11 +88,8 @@ std::vector<std::size_t> places_by_peak(const Explanation& explanation) {
   const std::vector<PlaceSums>& sums = explanation.sums();
   std::vector<std::size_t> order(sums.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    if (sums[a].at_peak_bytes != sums[b].at_peak_bytes) {
-      return sums[a].at_peak_bytes > sums[b].at_peak_bytes;
-    }
-    return sums[a].bytes > sums[b].bytes;
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t place) {
+    return std::pair(sums[place].at_peak_bytes, sums[place].bytes);
   });
   return order;
 }

@@ -202,9 +202,8 @@ void Explanation::name_callers() {
     keep_peak(stacks_[stack]);
     if (stacks_[stack].bytes == 0) continue;
     std::vector<std::uint32_t>& found = heaviest[places_.of(stack)];
-    const auto after = std::find_if(found.begin(), found.end(), [&](std::uint32_t other) {
-      return weight(other) < weight(stack);
-    });
+    const auto after = std::ranges::find_if(
+        found, [&](std::uint32_t other) { return weight(other) < weight(stack); });
     found.insert(after, stack);
     if (found.size() > kMostStacks) found.pop_back();
   }

@@ -13,10 +13,9 @@ std::vector<std::string> Places::notes() const {
   std::vector<std::string> notes = files_.notes();
   for (const std::string& name : skipped_) {
     const auto has_it = [&](const auto& entry) {
-      return std::any_of(entry.second.begin(), entry.second.end(),
-                         [&](const Line& line) { return line.function == name; });
+      return std::ranges::find(entry.second, name, &Line::function) != entry.second.end();
     };
-    if (std::any_of(lines_.begin(), lines_.end(), has_it)) continue;
+    if (std::ranges::any_of(lines_, has_it)) continue;
     notes.push_back(
         fmt::format("--skip {} has no effect: no call comes from a function of that name", name));
   }
@@ -71,9 +70,7 @@ void Places::add_callers(std::uint32_t place, std::uint32_t stack, double share)
   }
   if (found.empty()) return;
   std::vector<PlaceName::Callers>& callers = names_[place].callers;
-  const auto same =
-      std::find_if(callers.begin(), callers.end(),
-                   [&](const PlaceName::Callers& other) { return other.lines == found; });
+  const auto same = std::ranges::find(callers, found, &PlaceName::Callers::lines);
   if (same == callers.end()) {
     callers.push_back({std::move(found), share});
   } else {
@@ -95,7 +92,7 @@ std::string Places::standard_library_of(std::uint32_t node) const {
 
 bool Places::is_passed_over(const Line& line) const {
   return is_library_function(line.function) ||
-         std::find(skipped_.begin(), skipped_.end(), line.function) != skipped_.end();
+         std::ranges::find(skipped_, line.function) != skipped_.end();
 }
 
 const std::vector<Line>& Places::lines_of(std::uint32_t node) {

@@ -18,7 +18,7 @@ constexpr double kLongestSeconds = 366.0 * 24 * 3600;
 
 CommandLine split_at_separator(const std::vector<std::string>& arguments) {
   CommandLine line;
-  auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  auto separator = std::ranges::find(arguments, "--");
   line.options.assign(arguments.begin(), separator);
   if (separator != arguments.end()) {
     line.has_separator = true;

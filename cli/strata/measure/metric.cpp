@@ -60,13 +60,12 @@ constexpr Known kKnown[] = {
 };
 
 const Ending& ending_of(std::string_view metric) {
-  return *std::find_if(std::begin(kEndings), std::end(kEndings),
-                       [&](const Ending& ending) { return metric.ends_with(ending.suffix); });
+  return *std::ranges::find_if(
+      kEndings, [&](const Ending& ending) { return metric.ends_with(ending.suffix); });
 }
 
 const Known* find_known(std::string_view metric) {
-  const Known* found = std::find_if(std::begin(kKnown), std::end(kKnown),
-                                    [&](const Known& known) { return known.name == metric; });
+  const Known* found = std::ranges::find(kKnown, metric, &Known::name);
   return found != std::end(kKnown) ? found : nullptr;
 }
 

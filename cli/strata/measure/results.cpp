@@ -106,7 +106,7 @@ Json row_json(const Row& row) {
 }  // namespace
 
 void add_name(std::vector<std::string>& names, const std::string& name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
 std::string json_line(const Json& json) {

@@ -32,7 +32,7 @@ double middle_of(double low, double high) {
 Summary summarize(std::vector<double> samples) {
   Summary summary;
   if (samples.empty()) return summary;
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   std::size_t middle = samples.size() / 2;
   summary.n = samples.size();
   summary.min = samples.front();
@@ -49,7 +49,7 @@ std::optional<Ratio> ratio_of(const std::vector<double>& values, const std::vect
     ratios.push_back(values[i] / bases[i]);
   }
   if (ratios.empty()) return std::nullopt;
-  std::sort(ratios.begin(), ratios.end());
+  std::ranges::sort(ratios);
   const std::size_t n = ratios.size();
   const std::size_t middle = n / 2;
   Ratio result;

@@ -20,8 +20,7 @@ bool needs_no_quotes(char c) {
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
-  return text.size() -
-         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+  return text.size() - static_cast<std::size_t>(std::ranges::count_if(text, is_continuation));
 }
 
 std::string_view head_of(std::string_view text, std::size_t bytes) {
@@ -95,7 +94,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 std::string shell_quoted(const std::vector<std::string>& command) {
   std::string line;
   for (const std::string& word : command) {
-    const bool is_plain = !word.empty() && std::all_of(word.begin(), word.end(), needs_no_quotes);
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, needs_no_quotes);
     append_item(line, is_plain ? word : fmt::format("'{}'", replaced(word, "'", "'\\''")), " ");
   }
   return line;

@@ -93,7 +93,7 @@ std::string preloaded_everywhere(const std::string& list) {
   std::ifstream file(list);
   for (std::string line; std::getline(file, line);) {
     line.erase(std::min(line.find('#'), line.size()));
-    std::replace(line.begin(), line.end(), ':', ' ');
+    std::ranges::replace(line, ':', ' ');
     std::istringstream entries(line);
     for (std::string entry; entries >> entry;) {
       const std::string library = preloaded_file(entry);

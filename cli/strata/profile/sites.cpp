@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -62,7 +63,7 @@ std::vector<SiteSums> sum_sites(const Profile& profile, std::size_t kind, const 
   for (auto& [text, site] : map) {
     if (site.flat != 0 || site.cumulative != 0) sites.push_back(std::move(site));
   }
-  std::sort(sites.begin(), sites.end(), [](const SiteSums& a, const SiteSums& b) {
+  std::ranges::sort(sites, [](const SiteSums& a, const SiteSums& b) {
     if (a.flat != b.flat) {
       const bool is_equal = std::abs(a.flat) == std::abs(b.flat);
       return is_equal ? a.flat > b.flat : std::abs(a.flat) > std::abs(b.flat);
@@ -94,8 +95,7 @@ std::vector<StackSums> live_stacks(const Profile& profile) {
   }
   std::vector<StackSums> stacks;
   for (auto& [key, stack] : map) stacks.push_back(std::move(stack));
-  std::stable_sort(stacks.begin(), stacks.end(),
-                   [](const StackSums& a, const StackSums& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(stacks, std::greater(), &StackSums::bytes);
   return stacks;
 }
 

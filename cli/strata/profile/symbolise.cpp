@@ -50,15 +50,14 @@ void drop_own_frames(Profile& profile) {
   std::vector<std::size_t> own_lines(profile.locations.size());
   for (std::size_t i = 0; i < profile.locations.size(); ++i) {
     const std::vector<Line>& lines = profile.locations[i].lines;
-    own_lines[i] = static_cast<std::size_t>(std::find_if_not(lines.begin(), lines.end(), is_own) -
-                                            lines.begin());
+    own_lines[i] =
+        static_cast<std::size_t>(std::ranges::find_if_not(lines, is_own) - lines.begin());
   }
   std::vector<bool> is_cut(profile.locations.size());
   for (Profile::Sample& sample : profile.samples) {
-    auto first =
-        std::find_if(sample.locations.begin(), sample.locations.end(), [&](std::size_t location) {
-          return own_lines[location] != profile.locations[location].lines.size();
-        });
+    auto first = std::ranges::find_if(sample.locations, [&](std::size_t location) {
+      return own_lines[location] != profile.locations[location].lines.size();
+    });
     // A stack of only own frames keeps its outermost frame, so that it belongs to a function.
     if (first == sample.locations.end()) {
       if (first != sample.locations.begin()) --first;

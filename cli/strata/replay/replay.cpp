@@ -15,9 +15,7 @@ constexpr double kMiB = 1024.0 * 1024.0;
 }  // namespace
 
 const cell::Scenario& replay_scenario(const Catalogue& catalogue) {
-  const auto found =
-      std::find_if(catalogue.unlisted.begin(), catalogue.unlisted.end(),
-                   [](const cell::Scenario& scenario) { return scenario.name == kScenario; });
+  const auto found = std::ranges::find(catalogue.unlisted, kScenario, &cell::Scenario::name);
   if (found == catalogue.unlisted.end()) {
     throw std::runtime_error("this installation is incomplete: strata-cell cannot replay");
   }

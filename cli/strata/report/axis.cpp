@@ -32,11 +32,10 @@ double Axis::position(double value) const {
 
 std::vector<Tick> ticks_apart(const Axis& axis, double characters) {
   std::vector<Tick> ticks = axis.ticks;
-  std::stable_sort(ticks.begin(), ticks.end(),
-                   [](const Tick& a, const Tick& b) { return a.importance < b.importance; });
+  std::ranges::stable_sort(ticks, {}, &Tick::importance);
   std::vector<Tick> kept;
   for (const Tick& tick : ticks) {
-    bool fits = std::all_of(kept.begin(), kept.end(), [&](const Tick& other) {
+    bool fits = std::ranges::all_of(kept, [&](const Tick& other) {
       double distance = std::abs(axis.position(tick.at) - axis.position(other.at)) * characters;
       auto both = static_cast<double>(display_width(tick.text) + display_width(other.text));
       return distance > both / 2 + 1;

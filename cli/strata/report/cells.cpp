@@ -37,7 +37,7 @@ std::string spoken_value(const Json& value) {
 
 std::string spoken_param(std::string_view name, const Json& value) {
   std::string spoken(name);
-  std::replace(spoken.begin(), spoken.end(), '_', ' ');
+  std::ranges::replace(spoken, '_', ' ');
   return fmt::format("{} {}", spoken, spoken_value(value));
 }
 
@@ -72,8 +72,8 @@ Varied varied_params(const std::vector<Row>& rows) {
     }
   }
   // Otherwise a shortened name keeps the number instead of the trace.
-  const bool are_told_by_traces = std::all_of(
-      calls_of.begin(), calls_of.end(), [](const auto& entry) { return entry.second.size() == 1; });
+  const bool are_told_by_traces =
+      std::ranges::all_of(calls_of, [](const auto& entry) { return entry.second.size() == 1; });
   for (auto& [scenario, names] : order) {
     auto& values = seen[scenario];
     std::erase_if(names, [&](const std::string& name) {
@@ -200,13 +200,10 @@ class Arranger {
 
   void add_series(const std::string& contender, const std::string& measurement, int look,
                   int label) {
-    const Row* first = nullptr;
-    for (const Row& row : result_.data.rows) {
-      if (row.contender != contender || row.label != measurement) continue;
-      first = &row;
-      break;
-    }
-    if (first == nullptr) return;
+    const auto first = std::ranges::find_if(result_.data.rows, [&](const Row& row) {
+      return row.contender == contender && row.label == measurement;
+    });
+    if (first == result_.data.rows.end()) return;
     Series series{contender, measurement, contender, {}, first->version, first->library, {}};
     if (!measurement.empty()) series.name += fmt::format(" ({})", measurement);
     int beyond = look - SeriesStyle::kColours;
@@ -263,7 +260,7 @@ class Arranger {
     }
     for (std::size_t i = first; i < result_.sweeps.size(); ++i) {
       Sweep& sweep = result_.sweeps[i];
-      std::sort(sweep.points.begin(), sweep.points.end());
+      std::ranges::sort(sweep.points);
       sweep.id = unique(slug(scenario + "-by-" + parameter + "-" + sweep.fixed), ids_);
     }
     std::erase_if(result_.sweeps, [](const Sweep& sweep) { return sweep.points.size() < 2; });
@@ -322,8 +319,8 @@ RatioTo ratio_to_baseline(const Cell& cell, const Row& row, std::string_view met
 }
 
 bool Cell::has(std::string_view metric) const {
-  return std::any_of(entries.begin(), entries.end(),
-                     [&](const Entry& entry) { return entry.row->metric(metric) != nullptr; });
+  return std::ranges::any_of(
+      entries, [&](const Entry& entry) { return entry.row->metric(metric) != nullptr; });
 }
 
 std::string throughput_metric(const Cell& cell) {

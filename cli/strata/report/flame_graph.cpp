@@ -88,9 +88,8 @@ std::size_t FlameGraph::frame_of(const Line& line, const std::string& module) {
 std::vector<std::size_t> FlameGraph::children_of(const Node& node) const {
   std::vector<std::size_t> children;
   for (const auto& [frame, child] : node.children) children.push_back(child);
-  std::stable_sort(children.begin(), children.end(), [&](std::size_t a, std::size_t b) {
-    return nodes_[a].values[first_kind_] > nodes_[b].values[first_kind_];
-  });
+  std::ranges::stable_sort(children, std::greater(),
+                           [&](std::size_t child) { return nodes_[child].values[first_kind_]; });
   return children;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <map>
 
 #include "output/units.h"
@@ -43,7 +44,7 @@ std::vector<std::size_t> reading_order(const Profile& profile) {
     if (kind != Profile::kNone) order.push_back(kind);
   }
   for (std::size_t i = 0; i < profile.kinds.size(); ++i) {
-    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
   }
   return order;
 }
@@ -98,9 +99,8 @@ std::string sites_table(const Profile& profile, std::size_t first_kind) {
   }
   std::vector<Row> sorted;
   for (auto& [text, row] : rows) sorted.push_back(std::move(row));
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Row& a, const Row& b) {
-    if (a.flat[first_kind] != b.flat[first_kind]) return a.flat[first_kind] > b.flat[first_kind];
-    return a.cumulative > b.cumulative;
+  std::ranges::stable_sort(sorted, std::greater(), [&](const Row& row) {
+    return std::pair(row.flat[first_kind], row.cumulative);
   });
   if (sorted.size() > kMostSites) sorted.resize(kMostSites);
 

@@ -69,7 +69,7 @@ double quantile(const Latency& latency, double below) {
 /// The largest of some shares whose quantiles are drawn of all.
 double share_told(const std::vector<Drawn>& drawn) {
   for (double share : {0.99, 0.9}) {
-    if (std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
+    if (std::ranges::all_of(drawn, [&](const Drawn& one) {
           return static_cast<double>(one.latency->count) * (1 - share) >= kFewestBeyond;
         })) {
       return share;
@@ -99,9 +99,8 @@ std::string first_and_baseline(const Arrangement& all, const Cell& cell,
 }
 
 void sort_by(std::vector<Drawn>& drawn, double share) {
-  std::stable_sort(drawn.begin(), drawn.end(), [&](const Drawn& a, const Drawn& b) {
-    return quantile(*a.latency, share) < quantile(*b.latency, share);
-  });
+  std::ranges::stable_sort(drawn, {},
+                           [&](const Drawn& one) { return quantile(*one.latency, share); });
 }
 
 std::string alt_text(const Arrangement& all, const Cell& cell, const Plot& plot,

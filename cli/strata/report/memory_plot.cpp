@@ -80,9 +80,8 @@ Plot memory_plot(const Arrangement& all, const Cell& cell) {
   plot.x.high = latest;
   plot.y = linear_axis(Quantity::kBytes, "resident memory", highest);
   label_ends(plot, std::move(ends));
-  std::stable_sort(drawn.begin(), drawn.end(), [](const Entry& a, const Entry& b) {
-    return a.row->timeline.back().rss_bytes < b.row->timeline.back().rss_bytes;
-  });
+  std::ranges::stable_sort(drawn, {},
+                           [](const Entry& entry) { return entry.row->timeline.back().rss_bytes; });
   const Entry& best = drawn.front();
   plot.title = "Kept after the load: " + kept_of_peak(who(all, best).name, *best.row);
   const Row* base = baseline_of(cell, *best.row);

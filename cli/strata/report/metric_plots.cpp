@@ -29,7 +29,7 @@ std::vector<Ranked> ranked(const Cell& cell, const std::string& metric) {
     if (entry.row->ok && summary != nullptr) found.push_back({entry, summary});
   }
   bool more = better(metric) == Better::kMore;
-  std::stable_sort(found.begin(), found.end(), [&](const Ranked& a, const Ranked& b) {
+  std::ranges::stable_sort(found, [&](const Ranked& a, const Ranked& b) {
     return more ? a.summary->median > b.summary->median : a.summary->median < b.summary->median;
   });
   return found;

@@ -81,7 +81,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
         fmt::format("{} in {} of {}", all.series[static_cast<std::size_t>(series)].name,
                     count.better, count.of));
   }
-  std::sort(parts.begin(), parts.end());
+  std::ranges::sort(parts);
   std::string text;
   for (std::size_t i = 0; i < parts.size() && i < 3; ++i) {
     text += (i > 0 ? ", " : "") + std::get<2>(parts[i]);

@@ -31,8 +31,7 @@ std::vector<double> spread_apart(std::vector<double> wanted, double gap, double 
   if (count > 1) gap = std::min(gap, (high - low) / static_cast<double>(count - 1));
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return wanted[a] < wanted[b]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return wanted[i]; });
   // Merges neighbours that are too close into groups, each centred on the mean of its wanted
   // values.
   struct Group {

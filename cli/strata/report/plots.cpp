@@ -8,8 +8,7 @@ namespace strata::cli {
 namespace {
 
 bool has_metric(const Arrangement& all, const std::string& metric) {
-  return std::any_of(all.cells.begin(), all.cells.end(),
-                     [&](const Cell& cell) { return cell.has(metric); });
+  return std::ranges::any_of(all.cells, [&](const Cell& cell) { return cell.has(metric); });
 }
 
 void keep(PlotGroup& plots, Plot plot) {

@@ -139,9 +139,9 @@ std::string ResultsReport::lead() const {
       fmt::format("<p class=\"lead\">{} under {}. {}.</p>\n",
                   counted(contenders.size(), "contender"), counted(all_.cells.size(), "load"),
                   html_escaped(machine_line(all_.data.files.front().machine)));
-  bool differs = std::any_of(
-      all_.data.files.begin(), all_.data.files.end(),
-      [&](const ReportFile& file) { return file.machine != all_.data.files.front().machine; });
+  bool differs = std::ranges::any_of(all_.data.files, [&](const ReportFile& file) {
+    return file.machine != all_.data.files.front().machine;
+  });
   if (differs) {
     html += "<p><b>The files come from different machines:</b> compare ratios, not numbers.</p>\n";
   }

@@ -80,8 +80,8 @@ struct Columns {
 Columns columns_of(const Arrangement& all) {
   Columns columns;
   auto add = [&](const std::string& metric) {
-    bool has_it = std::any_of(all.cells.begin(), all.cells.end(),
-                              [&](const Cell& cell) { return cell.has(metric); });
+    bool has_it =
+        std::ranges::any_of(all.cells, [&](const Cell& cell) { return cell.has(metric); });
     if (has_it) add_name(columns.metrics, metric);
   };
   columns.rated.insert(kPeakMetric);
@@ -208,7 +208,7 @@ std::string fact_name(std::string_view key) {
   auto found = known.find(key);
   if (found != known.end()) return std::string(found->second);
   std::string name(key);
-  std::replace(name.begin(), name.end(), '_', ' ');
+  std::ranges::replace(name, '_', ' ');
   return name;
 }
 
@@ -346,7 +346,7 @@ std::string failure_list(const Arrangement& all, const Cell& cell) {
 std::string machine_html(const Arrangement& all) {
   const std::vector<ReportFile>& files = all.data.files;
   std::string html;
-  bool is_same = std::all_of(files.begin(), files.end(), [&](const ReportFile& file) {
+  bool is_same = std::ranges::all_of(files, [&](const ReportFile& file) {
     return file.machine == files.front().machine && file.strata == files.front().strata &&
            file.measured == files.front().measured;
   });
