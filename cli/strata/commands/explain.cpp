@@ -78,11 +78,7 @@ class ExplainCommand final : public ExplainingCommand {
           stdout);
     }
     warn_of(explanation.places().notes());
-    if (page) {
-      const RemovedIfInterrupted guard(*page);
-      page->write(explain_page(explanation, maps, page_title()).to_html());
-      page->commit();
-    }
+    if (page) write_whole(*page, explain_page(explanation, maps, page_title()).to_html());
     if (is_given("--png")) {
       write_pictures(explain_plots(explanation), explain_styles(), pictures_);
     }

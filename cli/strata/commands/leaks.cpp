@@ -81,9 +81,7 @@ std::optional<Kept> keep(const WrittenProfile& written, fs::path to) {
 void write(const Kept& kept) {
   try {
     WholeFile file("--profile", kept.path);
-    const RemovedIfInterrupted guard(file);
-    file.write(kept.contents);
-    file.commit();
+    write_whole(file, kept.contents);
   } catch (const std::exception& error) {
     say("strata: warning: {}\n", error.what());
   }

@@ -75,12 +75,8 @@ class ReportCommand final : public Command {
     if (wants_pictures) make_picture_folder(pictures_, page);
     std::vector<Plot> plots = report.plots();
     if (page) {
-      const RemovedIfInterrupted guard(*page);
-      page->write(
-          report
-              .page(title_.empty() ? report.default_title() : title_, draw(plots, report.styles()))
-              .to_html());
-      page->commit();
+      const std::string title = title_.empty() ? report.default_title() : title_;
+      write_whole(*page, report.page(title, draw(plots, report.styles())).to_html());
     }
     if (wants_pictures) write_pictures(plots, report.styles(), pictures_);
     return 0;
@@ -95,10 +91,8 @@ class ReportCommand final : public Command {
     }
     if (wants_pictures) throw UsageError("--png is for results; a heap profile has no plots");
     WholeFile page("-o", output_, files_);
-    const RemovedIfInterrupted guard(page);
     const std::vector<std::string> notes = symbolise(profile);
-    page.write(flame_page(profile, title_, notes).to_html());
-    page.commit();
+    write_whole(page, flame_page(profile, title_, notes).to_html());
     return 0;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "output/whole_file.h"
 #include "process/signal_watch.h"
@@ -33,5 +34,13 @@ class RemovedIfInterrupted {
   WholeFile& file_;
   std::optional<SignalWatch> signals_;
 };
+
+/// Writes all of a file and moves it into its place.
+/// \errors  Those of WholeFile::commit().
+inline void write_whole(WholeFile& file, std::string_view text) {
+  const RemovedIfInterrupted guard(file);
+  file.write(text);
+  file.commit();
+}
 
 }  // namespace strata::cli
