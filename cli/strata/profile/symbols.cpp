@@ -4,6 +4,7 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gelf.h>
 
 #include <cstddef>
@@ -18,21 +19,9 @@
 namespace strata::cli {
 namespace {
 
-std::string hex(const unsigned char* bytes, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
-  return text;
-}
-
 bool is_function(Dwarf_Die* die) {
-  switch (::dwarf_tag(die)) {
-    case DW_TAG_subprogram:
-    case DW_TAG_inlined_subroutine:
-    case DW_TAG_entry_point:
-      return true;
-    default:
-      return false;
-  }
+  const int tag = ::dwarf_tag(die);
+  return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
 }
 
 struct Free {
@@ -44,6 +33,13 @@ struct Scopes {
   std::unique_ptr<Dwarf_Die, Free> dies;
   int count = 0;
 };
+
+/// A function's own scope and those around it.
+Scopes scopes_of(Dwarf_Die* die) {
+  Dwarf_Die* found = nullptr;
+  const int count = ::dwarf_getscopes_die(die, &found);
+  return {std::unique_ptr<Dwarf_Die, Free>(found), count};
+}
 
 /// Maximum nesting of functions, far beyond real code: damaged references may be cyclic.
 constexpr int kMostNested = 32;
@@ -64,10 +60,7 @@ std::string scope_of(Dwarf_Die* die, int nested) {
     const char* const name = ::dwarf_diename(scope);
     return fmt::format("{}::", name != nullptr ? name : otherwise);
   };
-  Scopes scopes;
-  Dwarf_Die* found = nullptr;
-  scopes.count = ::dwarf_getscopes_die(&declaration, &found);
-  scopes.dies.reset(found);
+  const Scopes scopes = scopes_of(&declaration);
   std::string text;
   for (int i = 1; i < scopes.count; ++i) {
     Dwarf_Die* const scope = &scopes.dies.get()[i];
@@ -115,13 +108,8 @@ Scopes functions_at(Dwarf_Die* unit, Dwarf_Addr address) {
   const int count = ::dwarf_getscopes(unit, address, &found);
   const std::unique_ptr<Dwarf_Die, Free> lexical(found);
   for (int i = 0; i < count; ++i) {
-    if (!is_function(&found[i])) continue;
-    Scopes scopes;
-    Dwarf_Die* nested = nullptr;
     // An inlined function's lexical scopes are those of its definition, not of its call.
-    scopes.count = ::dwarf_getscopes_die(&found[i], &nested);
-    scopes.dies.reset(nested);
-    return scopes;
+    if (is_function(&found[i])) return scopes_of(&found[i]);
   }
   return {};
 }
@@ -199,7 +187,7 @@ class SymbolFiles::Symbols {
     const unsigned char* bits = nullptr;
     GElf_Addr where = 0;
     const int count = ::dwfl_module_build_id(module_, &bits, &where);
-    return count > 0 && hex(bits, count) == build_id;
+    return count > 0 && fmt::format("{:02x}", fmt::join(bits, bits + count, "")) == build_id;
   }
 
   /// Empty if nothing is known.
