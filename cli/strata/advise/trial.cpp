@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "bench/comparison.h"
 #include "bench/run_cells.h"
 #include "replay/replay.h"
 
@@ -118,11 +119,10 @@ std::vector<Trial> try_candidates(const TrialPlan& plan, const Explanation& expl
   AllReplays planned = plan_all(plan, explanation, candidates, folder, on_trial);
   std::vector<Replays>& all = planned.of_plans;
   for (int run = 1; run <= plan.runs; ++run) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      // Each round begins with another replay, so that none is always first.
-      const std::size_t at = (i + static_cast<std::size_t>(run)) % all.size();
+    int number = 0;
+    for (const std::size_t at : rotated_order(all.size(), static_cast<std::size_t>(run))) {
       if (signals.interruption() != 0) return {};
-      on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, i + 1, all.size()));
+      on_trial(fmt::format("run {} of {}, {} of {}", run, plan.runs, ++number, all.size()));
       if (all[at].failure.empty()) run_once(all[at], signals);
     }
     if (!all.front().failure.empty()) {

@@ -56,7 +56,7 @@ std::vector<Contender> parse_contenders(const std::string& list,
                                         const std::string& strata_library = {});
 
 /// The default contenders: system, strata and every peer on the machine.
-std::vector<Contender> default_contenders(const std::string& strata_library = {});
+std::vector<Contender> default_contenders(const std::string& strata_library);
 
 /// Checks that the dynamic linker would really preload this library; otherwise a typing error would
 /// measure the system's malloc under another name.

@@ -16,21 +16,14 @@ class ObjectTable {
   /// \pre  numbers ascend
   T& add(std::uint64_t object) {
     const std::size_t page = object / kPageObjects;
-    while (pages_.size() <= page) pages_.push_back(nullptr);
+    if (pages_.size() <= page) pages_.resize(page + 1);
     if (pages_[page] == nullptr) pages_[page] = std::make_unique<Page>();
     ++pages_[page]->live;
     newest_ = page;
     return pages_[page]->items[object % kPageObjects];
   }
 
-  /// \pre  added and not removed
-  T& at(std::uint64_t object) {
-    return pages_[object / kPageObjects]->items[object % kPageObjects];
-  }
-  const T& at(std::uint64_t object) const {
-    return pages_[object / kPageObjects]->items[object % kPageObjects];
-  }
-
+  /// \pre      added and not removed
   /// \returns  The removed value.
   T remove(std::uint64_t object) {
     const std::size_t number = object / kPageObjects;

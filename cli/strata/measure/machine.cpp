@@ -1,5 +1,6 @@
 #include "measure/machine.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
@@ -83,11 +84,7 @@ std::string machine_line(const nlohmann::ordered_json& machine) {
 }
 
 std::string time_of_day() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 }  // namespace strata::cli

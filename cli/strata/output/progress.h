@@ -9,7 +9,7 @@ namespace strata::cli {
 /// terminal it prints only milestones, a line each and at most one per second.
 class Progress {
  public:
-  explicit Progress(bool is_enabled = true);
+  explicit Progress(bool is_enabled);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
