@@ -79,8 +79,8 @@ std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexce
   if (state.stream == nullptr && !make_room(state)) return 0;
   Stream& stream = *state.stream;
   if (stream.stacks == nullptr) {
-    stream.stacks =
-        static_cast<StackCache*>(map_memory(sizeof(StackCache)));  // zero is a valid empty cache
+    // Zero is a valid empty cache.
+    stream.stacks = static_cast<StackCache*>(map_memory(sizeof(StackCache)));
     if (stream.stacks == nullptr) return 0;
   }
   return stream.stacks->stack_at(place, g_recording.settings().stack_frames, g_recording.stacks());

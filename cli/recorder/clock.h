@@ -51,8 +51,8 @@ class Clock {
   // Chosen: far longer than instructions stay in flight.
   static constexpr std::uint64_t kSkewNs = 5'000;
   std::uint64_t skew() const noexcept {
-    constexpr std::uint64_t kMostCountsPerNs =
-        8;  // an upper bound, until the rate has been measured
+    // An upper bound, until the rate has been measured.
+    constexpr std::uint64_t kMostCountsPerNs = 8;
     return static_cast<std::uint64_t>(static_cast<Wide>(kSkewNs) * kOne /
                                       std::max(ns_per_count_, kOne / kMostCountsPerNs));
   }

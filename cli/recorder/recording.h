@@ -126,8 +126,8 @@ class Recording {
   Settings settings_;
   Clock clock_;
   std::uint64_t process_ = 0;
-  std::uint32_t* is_process_ =
-      nullptr;     ///< 1, and 0 in copies of the memory; nullptr: nobody knows
+  /// 1, and 0 in copies of the memory; nullptr: nobody knows
+  std::uint32_t* is_process_ = nullptr;
   int file_ = -1;  ///< in the writer's own file table
   bool has_fork_handlers_ = false;
 

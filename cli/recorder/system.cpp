@@ -181,8 +181,8 @@ void say_from_hidden_thread(std::string_view sentence) noexcept {
 bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
   const os::SavedErrno saved;
   constexpr std::size_t kStackBytes = 256 * 1024;
-  constexpr std::size_t kWords =
-      8192;  // above the thread pointer: more than C libraries keep there
+  // Above the thread pointer: more than C libraries keep there.
+  constexpr std::size_t kWords = 8192;
   const auto pointer = reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
   // Libraries' variables lie below the pointer (x86-64) or above it. Our code and zstd's use only
   // errno.

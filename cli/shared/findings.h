@@ -65,8 +65,8 @@ struct CellFindings {
     std::uint64_t count = 0;
     std::uint64_t sum_ps = 0;
     std::uint64_t max_ps = 0;
-    std::vector<std::pair<std::size_t, std::uint64_t>>
-        buckets;  ///< indices (LogBuckets) and counts
+    /// indices (LogBuckets) and counts
+    std::vector<std::pair<std::size_t, std::uint64_t>> buckets;
   };
 
   double entered_s = 0;  ///< CLOCK_MONOTONIC when the cell's main() began

@@ -14,8 +14,8 @@ namespace strata::cell {
 /// \source  Gil Tene's HdrHistogram.
 struct LogBuckets {
   static constexpr unsigned kLinearBits = 7;  ///< 128 buckets in each power of two: 0.8% wide
-  static constexpr unsigned kValueBits =
-      50;  ///< of picoseconds: up to 18 minutes; larger values are clamped
+  /// Of picoseconds: up to 18 minutes; larger values are clamped.
+  static constexpr unsigned kValueBits = 50;
   static constexpr std::uint64_t kPerOctave = std::uint64_t{1} << kLinearBits;
   static constexpr std::uint64_t kLargest = (std::uint64_t{1} << kValueBits) - 1;
 

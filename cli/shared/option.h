@@ -19,8 +19,8 @@ struct Option {
   double lowest = 0;          ///< kCount, kReal
   double highest = 0;
   std::vector<std::string> choices = {};  ///< kChoice, kSizes, kFlag
-  std::string ceiling =
-      {};  ///< kCount: the option whose value is the upper limit of this one; may be empty
+  /// kCount: the option whose value is the upper limit of this one; may be empty
+  std::string ceiling = {};
 
   static Option count(std::string name, std::uint64_t default_value, std::uint64_t lowest,
                       std::uint64_t highest, std::string unit, std::string sentence);

@@ -10,14 +10,14 @@ inline constexpr const char* kLibrary = "libstrata-record.so";
 /// The trace file; %p stands for the process ID. If the file exists, the process writes another
 /// one, with its process ID appended to the name. Without this variable nothing is recorded.
 inline constexpr const char* kFile = "STRATA_RECORD";
-inline constexpr const char* kStacks =
-    "STRATA_RECORD_STACKS";  ///< maximum number of frames; 0: no stacks
+/// The maximum number of frames; 0: no stacks.
+inline constexpr const char* kStacks = "STRATA_RECORD_STACKS";
 inline constexpr const char* kAfterMs = "STRATA_RECORD_AFTER_MS";
 inline constexpr const char* kForMs = "STRATA_RECORD_FOR_MS";
-inline constexpr const char* kSignal =
-    "STRATA_RECORD_SIGNAL";  ///< starts the recording, and stops it
-inline constexpr const char* kDrop =
-    "STRATA_RECORD_DROP";  ///< 1: drop events instead of waiting for the disk
+/// Starts the recording, and stops it.
+inline constexpr const char* kSignal = "STRATA_RECORD_SIGNAL";
+/// 1: drop events instead of waiting for the disk.
+inline constexpr const char* kDrop = "STRATA_RECORD_DROP";
 
 inline constexpr int kMostFrames = 128;
 

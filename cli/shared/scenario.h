@@ -30,7 +30,8 @@ struct Scenario {
   std::string origin = {};  ///< whose idea it is; empty: ours
   Fits fits = Fits::kMalloc;
   std::vector<Option> options = {};
-  /// The metrics of the table, most important first. The ratio of the first one orders the rows.
+  /// The metrics of the table, most important first. The first has its spread beside it, and its
+  /// ratio has an interval.
   std::vector<std::string> shown = {"ns_per_op", "peak_rss_bytes"};
   bool takes_threads = true;  ///< whether --threads applies
   bool takes_seconds = true;  ///< whether --seconds ends the load

@@ -12,8 +12,8 @@ namespace strata::cell {
 namespace {
 
 constexpr double kParetoShape = 1.2;
-constexpr double kParetoCut =
-    1024;  // times the scale: a tail without end has no mean worth telling
+/// Times the scale: a tail without end has no mean worth telling.
+constexpr double kParetoCut = 1024;
 constexpr std::uint32_t kLargestSize = std::uint32_t{1} << 30;
 
 std::uint32_t scaled(double bytes, double factor) {

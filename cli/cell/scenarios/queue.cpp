@@ -203,8 +203,8 @@ class Party {
   void work() const noexcept {
     const std::uint32_t rounds = draws_.ticks[next_ % kDrawn].spins * kSpinRounds;
     for (std::uint32_t i = 0; i < rounds; ++i) {
-      std::atomic_signal_fence(
-          std::memory_order_seq_cst);  // a compiler barrier, so that the loop is kept
+      // A compiler barrier, so that the loop is kept.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
     }
   }
 

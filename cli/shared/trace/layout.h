@@ -82,8 +82,8 @@ constexpr std::uint64_t kMostNanoseconds = std::uint64_t{1} << 62;  ///< a trace
 constexpr unsigned kOperationMask = 7;
 constexpr unsigned kOtherThread = 1 << 3;  ///< than the event before: a number in kThreads
 constexpr unsigned kLaterTime = 1 << 4;    ///< than the event before: ticks in kTimes
-constexpr unsigned kExpectedStack = 1
-                                    << 5;  ///< the stack that followed the previous stack last time
+/// The stack is the one that followed the previous stack last time.
+constexpr unsigned kExpectedStack = 1 << 5;
 constexpr unsigned kHasAlignment = 1 << 6;  ///< a binary logarithm in kAlignments
 constexpr unsigned kFailed = 1 << 7;        ///< no object was allocated
 

@@ -58,8 +58,7 @@ struct Moment {
   bool operator==(const Moment&) const = default;
 };
 
-/// Reads a trace as the lives of objects: for each event, which objects begin and end. Used by
-/// replay, explain and advise.
+/// Reads a trace as the lives of objects: for each event, which objects begin and end.
 /// \cost  Memory for the live objects: 20 bytes each at best; at worst as much for all objects
 ///        ever.
 class History {

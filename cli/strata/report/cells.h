@@ -46,8 +46,8 @@ struct Sweep {
   std::string parameter;
   std::string fixed;  ///< what distinguishes several sweeps of the scenario; else empty
   std::string id;
-  std::vector<std::pair<double, std::size_t>>
-      points;  ///< the number and the cell's index, ascending
+  /// the number and the cell's index, ascending
+  std::vector<std::pair<double, std::size_t>> points;
 
   /// Whether it shows how a load scales: its number is the threads, and the first is 1.
   bool is_of_threads() const { return parameter == "threads" && points.front().first == 1; }

@@ -173,7 +173,7 @@ class Script {
       line("set {}tics nomirror ({})", name, ticks);
     }
     if (axis.title.empty()) return;
-    // The x axis has its title below the numbers; the y axis's title is in the note.
+    // The x axis has its title below the numbers, the y axis left of them.
     if (name == 'x') {
       line("set label {} at graph 0.5, screen {:.5f} center textcolor {}",
            gnuplot_quoted(axis.title), 10.0 / (plot_.height + head_), colour(ColourRole::kMuted));

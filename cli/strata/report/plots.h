@@ -9,7 +9,7 @@
 namespace strata::cli {
 
 /// A metric as bars per contender, best first, with dots for single runs; failed contenders are at
-/// the bottom, without a bar. If values differ a hundredfold: dots on a log axis. Has no marks if
+/// the bottom, without a bar. If values are far apart: dots on a log axis. Has no marks if
 /// no row has the metric.
 Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& metric);
 

@@ -6,8 +6,8 @@
 
 namespace strata::cli {
 
-/// A line per row of the results, sortable by column: the metrics that most rows have, ratios with
-/// intervals, latencies, and reasons of failures.
+/// A line per row of the results, sortable by column: speed and memory, ratios with intervals,
+/// latencies, and reasons of failures.
 std::string results_table(const Arrangement& all);
 
 /// All metrics of a cell: a line per metric, a column per contender.
