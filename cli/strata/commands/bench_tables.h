@@ -18,8 +18,9 @@ namespace strata::cli {
 void print_bench(const BenchPlan& plan, const Results& results, const BenchOutcome& outcome,
                  std::FILE* stream);
 
-/// Prints all scenarios and contenders, a line each; for named scenarios, their options.
-void print_catalogue(const Catalogue& catalogue,
-                     const std::vector<const cell::Scenario*>& scenarios, std::FILE* stream);
+/// Prints the scenarios with their options.
+void print_scenarios(const std::vector<const cell::Scenario*>& scenarios);
+/// Prints all scenarios and contenders, a line each.
+void print_catalogue(const Catalogue& catalogue);
 
 }  // namespace strata::cli
