@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "measure/metric.h"
 #include "output/text.h"
@@ -144,6 +145,24 @@ Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& m
   return line;
 }
 
+/// A series' medians over the sweep; has no points if it has no such metric.
+Mark median_line(const Arrangement& all, const Sweep& sweep, const std::string& metric,
+                 int series) {
+  Mark line{Mark::Kind::kLine, series, {}, all.series[static_cast<std::size_t>(series)].name};
+  const char* separator = ": ";
+  for (const auto& [value, index] : sweep.points) {
+    for (const Entry& entry : all.cells[index].entries) {
+      const Summary* summary = entry.row->metric(metric);
+      if (entry.series != series || !entry.row->ok || summary == nullptr) continue;
+      line.points.emplace_back(value, summary->median * scale_of(metric));
+      line.tip +=
+          fmt::format("{}{} with {}", std::exchange(separator, ", "),
+                      brief_metric(metric, summary->median), brief(Quantity::kCount, value));
+    }
+  }
+  return line;
+}
+
 /// The best two contenders at the end of a sweep, and the baseline.
 std::string best_at_end(const Arrangement& all, const Sweep& sweep, const std::string& metric) {
   const Cell& cell = all.cells[sweep.points.back().second];
@@ -228,21 +247,9 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
   Mark ideal = ideal_line(all, sweep, metric);
   for (const auto& point : ideal.points) high = std::max(high, point.second);
   for (std::size_t series = 0; series < all.series.size(); ++series) {
-    Mark line{Mark::Kind::kLine, static_cast<int>(series), {}, all.series[series].name};
-    for (const auto& [value, index] : sweep.points) {
-      for (const Entry& entry : all.cells[index].entries) {
-        const Summary* summary = entry.row->metric(metric);
-        if (entry.series != static_cast<int>(series) || !entry.row->ok || summary == nullptr)
-          continue;
-        line.points.emplace_back(value, summary->median * scale);
-        high = std::max(high, summary->median * scale);
-      }
-    }
+    Mark line = median_line(all, sweep, metric, static_cast<int>(series));
     if (line.points.empty()) continue;
-    for (const auto& [value, number] : line.points) {
-      line.tip += fmt::format("{}{} with {}", &value == &line.points.front().first ? ": " : ", ",
-                              brief_metric(metric, number / scale), brief(Quantity::kCount, value));
-    }
+    for (const auto& point : line.points) high = std::max(high, point.second);
     if (line.points.size() > 1 && line.points.front().second > 0) {
       plot.alt += fmt::format(" {}: {} to {}.", all.series[series].name,
                               brief_metric(metric, line.points.front().second / scale),
