@@ -148,7 +148,7 @@ Mark ideal_line(const Arrangement& all, const Sweep& sweep, const std::string& m
 /// A series' medians over the sweep; has no points if it has no such metric.
 Mark median_line(const Arrangement& all, const Sweep& sweep, const std::string& metric,
                  int series) {
-  Mark line{Mark::Kind::kLine, series, {}, all.series[static_cast<std::size_t>(series)].name};
+  Mark line{Mark::Kind::kLine, series, {}, who(all, series).name};
   const char* separator = ": ";
   for (const auto& [value, index] : sweep.points) {
     for (const Entry& entry : all.cells[index].entries) {
@@ -246,17 +246,16 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
   std::vector<EndLabel> ends;
   Mark ideal = ideal_line(all, sweep, metric);
   for (const auto& point : ideal.points) high = std::max(high, point.second);
-  for (std::size_t series = 0; series < all.series.size(); ++series) {
-    Mark line = median_line(all, sweep, metric, static_cast<int>(series));
+  for (int series = 0; series < static_cast<int>(all.series.size()); ++series) {
+    Mark line = median_line(all, sweep, metric, series);
     if (line.points.empty()) continue;
     for (const auto& point : line.points) high = std::max(high, point.second);
     if (line.points.size() > 1 && line.points.front().second > 0) {
-      plot.alt += fmt::format(" {}: {} to {}.", all.series[series].name,
+      plot.alt += fmt::format(" {}: {} to {}.", who(all, series).name,
                               brief_metric(metric, line.points.front().second / scale),
                               brief_metric(metric, line.points.back().second / scale));
     }
-    ends.push_back(
-        {static_cast<int>(series), line.points.back().second, all.series[series].short_name});
+    ends.push_back({series, line.points.back().second, who(all, series).short_name});
     Mark dots = line;
     dots.kind = Mark::Kind::kDots;
     plot.marks.push_back(std::move(line));

@@ -78,8 +78,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
     double mean = std::exp(count.sum / count.of);
     parts.emplace_back(
         -count.better, more ? -mean : mean,
-        fmt::format("{} in {} of {}", all.series[static_cast<std::size_t>(series)].name,
-                    count.better, count.of));
+        fmt::format("{} in {} of {}", who(all, series).name, count.better, count.of));
   }
   std::ranges::sort(parts);
   std::string text;
@@ -146,7 +145,7 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
                           kNoSeries, false});
     plot.alt += fmt::format(" {}:", row.cell->name());
     for (const Share& share : row.shares) {
-      const std::string& name = all.series[static_cast<std::size_t>(share.series)].name;
+      const std::string& name = who(all, share.series).name;
       Mark& mark = dots.try_emplace(share.series, Mark{Mark::Kind::kDots, share.series, {}, name})
                        .first->second;
       mark.points.emplace_back(share.at, y);

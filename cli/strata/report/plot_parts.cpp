@@ -88,8 +88,8 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   }
 }
 
-const Series& who(const Arrangement& all, const Entry& entry) {
-  return all.series[static_cast<std::size_t>(entry.series)];
+const Series& who(const Arrangement& all, int series) {
+  return all.series[static_cast<std::size_t>(series)];
 }
 
 void capitalize(std::string& sentence) {

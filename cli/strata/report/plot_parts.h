@@ -29,7 +29,10 @@ struct EndLabel {
 /// Places labels right of the plotting area, moved apart to be readable, and makes room for them.
 void label_ends(Plot& plot, std::vector<EndLabel> labels);
 
-const Series& who(const Arrangement& all, const Entry& entry);
+const Series& who(const Arrangement& all, int series);
+inline const Series& who(const Arrangement& all, const Entry& entry) {
+  return who(all, entry.series);
+}
 
 /// "a, b and c"; with five or more names "a, b and 3 more".
 std::string listed(const std::vector<std::string>& names);

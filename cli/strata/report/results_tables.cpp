@@ -309,8 +309,7 @@ std::string speedup_table(const Arrangement& all, const std::string& scenario) {
       "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n" +
       table_start("sortable");
   html += column_head("load", false) + column_head("threads");
-  for (int series : who_scaled)
-    html += column_head(all.series[static_cast<std::size_t>(series)].name);
+  for (int series : who_scaled) html += column_head(who(all, series).name);
   html += kTableBody;
   for (const SpeedupRow& row : rows) {
     double best = 0;
