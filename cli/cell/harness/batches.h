@@ -123,9 +123,8 @@ void report_batches(Cell& cell, const std::vector<BatchTimes>& lanes);
 template <typename MakeLane, typename TellMore = void (*)()>
 void run_batches(
     Cell& cell, MakeLane make_lane, TellMore tell_more = [] {}) {
-  const auto count = static_cast<std::size_t>(cell.threads());
-  std::vector<BatchTimes> times(count);
-  if (count == 1) {  // no other thread: allocators may be faster in single-threaded programs
+  std::vector<BatchTimes> times(cell.lanes());
+  if (cell.lanes() == 1) {  // no other thread: allocators may be faster in single-threaded programs
     auto lane = make_lane(cell.worker(0));
     cell.begin_load();
     times[0] = detail::run_lane(cell, cell.worker(0), lane);
@@ -141,7 +140,7 @@ void run_batches(
     cell.run_threads(cell.threads(), [&](Worker& worker) {
       auto lane = make_lane(worker);
       gate.arrive_and_wait();
-      times[static_cast<std::size_t>(worker.thread)] = detail::run_lane(cell, worker, lane);
+      times[worker.index()] = detail::run_lane(cell, worker, lane);
       gate.arrive_and_wait();
       detail::drain(lane, worker);
     });

@@ -49,6 +49,8 @@ class Cell {
 
   // Options that every scenario takes.
   int threads() const noexcept { return plan_.threads; }
+  /// The same number as a size: a load has a lane per thread.
+  std::size_t lanes() const noexcept { return static_cast<std::size_t>(plan_.threads); }
   /// A load ends after this many operations of all threads together; 0: --seconds ends it.
   std::uint64_t ops() const noexcept { return plan_.ops; }
   /// The number of uncounted batches that each thread runs first.

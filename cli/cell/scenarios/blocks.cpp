@@ -101,7 +101,7 @@ class Lane {
 };
 
 void blocks(Cell& cell) {
-  const auto threads = static_cast<std::size_t>(cell.threads());
+  const std::size_t threads = cell.lanes();
   const std::size_t each = std::max<std::size_t>(1, cell.count("count") / threads);
   const std::size_t bytes = cell.count("size");
   Needs needs;
@@ -129,8 +129,7 @@ void blocks(Cell& cell) {
   run_lanes<kFits>(
       cell, needs,
       [&](auto& memory, Worker& worker) {
-        return Lane(memory, accounts[static_cast<std::size_t>(worker.thread)], each, bytes,
-                    cell.text("order"), rss_before);
+        return Lane(memory, accounts[worker.index()], each, bytes, cell.text("order"), rss_before);
       },
       tell);
 }

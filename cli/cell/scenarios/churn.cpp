@@ -130,7 +130,7 @@ void churn(Cell& cell) {
   Needs needs;
   needs.smallest_bytes = plan.sizes.smallest();
   needs.largest_bytes = plan.sizes.largest();
-  needs.live_blocks = plan.slots * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = plan.slots * cell.lanes();
   needs.expect_mean(plan.sizes.mean());
   needs.threads = cell.threads();
   run_lanes<kFits>(cell, needs,

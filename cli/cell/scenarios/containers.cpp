@@ -175,7 +175,7 @@ class Lane {
 
 void containers(Cell& cell) {
   const std::size_t elements = cell.count("elements");
-  const auto threads = static_cast<std::size_t>(cell.threads());
+  const std::size_t threads = cell.lanes();
   Needs needs;
   needs.smallest_bytes = sizeof(void*);
   // The largest block: the hash map's buckets, doubled while it grows, or the text.

@@ -92,7 +92,7 @@ void ephemeral(Cell& cell) {
   needs.smallest_bytes = kKinds[0].from;
   needs.largest_bytes = kKinds[2].to;
   needs.threads = cell.threads();
-  needs.live_blocks = slots * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = slots * cell.lanes();
   needs.expect_mean(mean_bytes(), 16);
   run_lanes<kFits>(cell, needs,
                    [&](auto& memory, Worker& worker) { return Lane(memory, worker, slots); });

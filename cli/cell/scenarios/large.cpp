@@ -36,7 +36,7 @@ void large(Cell& cell) {
   needs.smallest_bytes = cell.count("smallest");
   needs.largest_bytes = cell.count("largest");
   needs.threads = cell.threads();
-  needs.live_blocks = cell.count("window") * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = cell.count("window") * cell.lanes();
   run_lanes<kFits>(cell, needs,
                    [&](auto& memory, Worker& worker) { return Lane(cell, memory, worker); });
 }

@@ -46,7 +46,7 @@ void larson(Cell& cell) {
   needs.smallest_bytes = cell.count("smallest");
   needs.largest_bytes = cell.count("largest");
   needs.threads = cell.threads() + 1;  // even a single table passes from thread to thread
-  needs.live_blocks = cell.count("blocks") * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = cell.count("blocks") * cell.lanes();
   run_lanes<kFits>(cell, needs,
                    [&](auto& memory, Worker& worker) { return Lane(cell, memory, worker); });
 }

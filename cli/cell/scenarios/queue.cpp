@@ -306,7 +306,7 @@ void run_queue(Cell& cell, const Plan& plan, Memory& memory) {
   cell.begin_load();
   const double started = now_s();
   cell.run_threads(threads, [&](Worker& worker) {
-    Tally& tally = tallies[static_cast<std::size_t>(worker.thread)];
+    Tally& tally = tallies[worker.index()];
     if (plan.is_single()) {
       tally = run_alone(plan, party(worker, cell.sample_rate()));
     } else if (worker.thread < plan.producers) {

@@ -128,7 +128,7 @@ void realloc_buffers(Cell& cell) {
   needs.smallest_bytes = kFirstBytes;
   needs.largest_bytes = cell.count("largest");
   needs.threads = cell.threads();
-  needs.live_blocks = (cell.count("buffers") + 1) * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = (cell.count("buffers") + 1) * cell.lanes();
   with_contender<kFits>(cell, needs, [&](auto& memory) {
     if constexpr (Resizes<std::remove_reference_t<decltype(memory)>>) {
       run_batches(cell, [&](Worker& worker) { return Lane(cell, memory, worker, realloc_kind); });

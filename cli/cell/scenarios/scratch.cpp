@@ -64,16 +64,15 @@ void scratch(Cell& cell) {
   Needs needs;
   needs.smallest_bytes = needs.largest_bytes = bytes;
   needs.threads = cell.threads();
-  needs.live_blocks = static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = cell.lanes();
   with_contender<kFits>(cell, needs, [&](auto& memory) {
     std::vector<Block> given(needs.live_blocks);
     if (cell.text("mode") == "passive") {
       Probe<Depth::kPlain> probe(cell.worker(0));
       for (Block& block : given) block = probe.allocate(memory, bytes);
     }
-    run_batches(cell, [&](Worker& worker) {
-      return Lane(memory, given[static_cast<std::size_t>(worker.thread)], bytes, writes);
-    });
+    run_batches(cell,
+                [&](Worker& worker) { return Lane(memory, given[worker.index()], bytes, writes); });
   });
 }
 

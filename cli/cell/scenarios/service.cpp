@@ -56,7 +56,7 @@ struct Plan {
         turnover(cell.real("turnover")),
         reuse(cell.real("reuse")),
         expire(cell.real("expire")),
-        target_bytes((cell.count("live") << 20) / static_cast<std::size_t>(cell.threads())) {}
+        target_bytes((cell.count("live") << 20) / cell.lanes()) {}
 
   std::uint64_t days;
   double night_s;
@@ -264,14 +264,14 @@ class Dawns {
 
 template <typename Memory>
 void run_service(Cell& cell, const Plan& plan, Memory& memory, LatencyKind request_kind) {
-  const auto count = static_cast<std::size_t>(cell.threads());
+  const std::size_t count = cell.lanes();
   std::vector<Cache> caches;
   for (std::size_t i = 0; i < count; ++i) caches.emplace_back(plan.target_bytes);
   std::vector<BatchTimes> times(count);
   std::barrier everyone(cell.threads());
   std::optional<Dawns> dawns;
   cell.run_threads(cell.threads(), [&](Worker& worker) {
-    const auto thread = static_cast<std::size_t>(worker.thread);
+    const std::size_t thread = worker.index();
     const bool is_first = worker.thread == 0;
     Server server(plan, cell, memory, worker, request_kind);
     everyone.arrive_and_wait();
@@ -310,8 +310,7 @@ void service(Cell& cell) {
   needs.largest_bytes = kLargestTemporary;
   needs.threads = cell.threads();
   const std::size_t temporary_bytes = 8 * kLargestTemporary;
-  needs.live_bytes =
-      (plan.target_bytes + temporary_bytes) * static_cast<std::size_t>(cell.threads());
+  needs.live_bytes = (plan.target_bytes + temporary_bytes) * cell.lanes();
   needs.live_blocks = needs.live_bytes / kNodeBytes;  // an upper bound
   with_contender<kFits>(cell, needs,
                         [&](auto& memory) { run_service(cell, plan, memory, request_kind); });

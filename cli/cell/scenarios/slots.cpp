@@ -69,7 +69,7 @@ class Lane {
   Lane(Shelf& shelf, Memory& memory, const Worker& worker, std::size_t lanes)
       : shelf_(shelf),
         memory_(memory),
-        lane_(static_cast<std::size_t>(worker.thread)),
+        lane_(worker.index()),
         lanes_(lanes),
         next_(static_cast<std::size_t>(worker.seed)) {}
 
@@ -123,10 +123,10 @@ void slots(Cell& cell) {
   needs.largest_bytes = sizes.largest();
   needs.threads = cell.threads();
   // Each thread may hold one more, just allocated block.
-  needs.live_blocks = shelf.slots.size() + static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = shelf.slots.size() + cell.lanes();
   needs.expect_mean(sizes.mean());
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
-    return Lane(shelf, memory, worker, static_cast<std::size_t>(cell.threads()));
+    return Lane(shelf, memory, worker, cell.lanes());
   });
 }
 

@@ -68,7 +68,7 @@ void thread_churn(Cell& cell) {
   needs.smallest_bytes = kSmallest;
   needs.largest_bytes = kLargest;
   needs.threads = cell.threads() + 1;  // even a single lane runs thread after thread
-  needs.live_blocks = objects * static_cast<std::size_t>(cell.threads());
+  needs.live_blocks = objects * cell.lanes();
   run_lanes<kFits>(cell, needs, [&](auto& memory, Worker& worker) {
     return Lane(memory, worker, objects, thread_kind);
   });
