@@ -79,8 +79,8 @@ std::size_t FlameGraph::frame_of(const Line& line, const std::string& module) {
   const Line whole{line.function, line.file, 0};
   const auto [entry, is_new] = frame_numbers_.try_emplace({whole.text(), module}, frames_.size());
   if (is_new) {
-    frames_.push_back({whole, module});
-    modules_.emplace(module, 1 + modules_.size() % (SeriesStyle::kColours - 1));
+    const std::size_t next = 1 + modules_.size() % (SeriesStyle::kColours - 1);
+    frames_.push_back({whole, module, modules_.emplace(module, next).first->second});
   }
   return entry->second;
 }
@@ -117,12 +117,10 @@ std::string FlameGraph::to_html() const {
         if (value <= 0 || value / all < kThinnest) return;
         depth_of_all = std::max(depth_of_all, depth + 1);
         const Frame& frame = frames_[node.frame];
-        const auto module = modules_.find(frame.module);
-        const std::size_t colour = index == 0 || module == modules_.end() ? 0 : module->second;
         html += fmt::format(
             "<div class=\"f\" style=\"left:{:.3f}%;width:{:.3f}%;top:{}em;--c:var(--s{});"
             "--k:{}\" title=\"{}\">{}</div>\n",
-            100 * left / all, 100 * value / all, 1.7 * static_cast<double>(depth), colour,
+            100 * left / all, 100 * value / all, 1.7 * static_cast<double>(depth), frame.colour,
             shade_of(frame.line.function), html_escaped(title(node)),
             html_escaped(frame.line.function));
         for (std::size_t child : children_of(node)) {
@@ -139,9 +137,7 @@ std::string FlameGraph::to_json() const {
   using nlohmann::json;
   json frames = json::array();
   for (const Frame& frame : frames_) {
-    const auto module = modules_.find(frame.module);
-    frames.push_back({frame.line.function, frame.line.place(false), frame.module,
-                      module == modules_.end() || frames.empty() ? 0 : module->second,
+    frames.push_back({frame.line.function, frame.line.place(false), frame.module, frame.colour,
                       shade_of(frame.line.function)});
   }
   const std::vector<std::int64_t>& all = nodes_.front().values;

@@ -23,6 +23,7 @@ class FlameGraph {
   struct Frame {
     Line line;  ///< without a line number: all calls of a function share a box
     std::string module;
+    std::size_t colour = 0;  ///< of the module; 0: of the whole program
   };
 
   /// \pre  the profile has symbols
@@ -49,7 +50,7 @@ class FlameGraph {
   std::vector<Node> nodes_;
   std::vector<Frame> frames_;
   std::map<std::pair<std::string, std::string>, std::size_t> frame_numbers_;
-  std::map<std::string, std::size_t> modules_;
+  std::map<std::string, std::size_t> modules_;  ///< their colours
   std::size_t first_kind_ = 0;
 };
 

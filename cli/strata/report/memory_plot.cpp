@@ -18,9 +18,8 @@ const TimelinePoint* end_of_load(const Row& row) {
 }
 
 double peak(const Row& row) {
-  std::uint64_t highest = 0;
-  for (const TimelinePoint& point : row.timeline) highest = std::max(highest, point.rss_bytes);
-  return static_cast<double>(highest);
+  return static_cast<double>(
+      std::ranges::max_element(row.timeline, {}, &TimelinePoint::rss_bytes)->rss_bytes);
 }
 
 /// The live bytes of a replay's program; has no points for other loads.
