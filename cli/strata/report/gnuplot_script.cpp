@@ -14,7 +14,7 @@ namespace {
 constexpr int kPngScale = 2;
 constexpr int kAxisRoom = 42;  ///< below the plotting area, for ticks and the axis title
 constexpr int kTopRoom = 10;
-constexpr double kCharacterWidth = 7;
+constexpr double kTickCharacter = 7;
 constexpr double kHeadLeft = 10;
 constexpr int kTitleLine = 18;
 constexpr int kNoteLine = 14;
@@ -163,7 +163,7 @@ class Script {
     line("set {}range [{:.12g}:{:.12g}]", name, axis.low, axis.high);
     if (axis.is_log) line("set logscale {}", name);
     std::string ticks;
-    double room = (Plot::kWidth - plot_.left - plot_.right) / kCharacterWidth;
+    double room = plot_.inner_width() / kTickCharacter;
     for (const Tick& tick : name == 'x' ? ticks_apart(axis, room) : axis.ticks) {
       append_item(ticks, fmt::format("{} {:.12g}", tick_quoted(tick.text), tick.at));
     }

@@ -241,8 +241,8 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
   plot.right = room_for(8);
   int hill_height =
       std::clamp(kHillsHeight / static_cast<int>(drawn.size()), kLowestHill, kHighestHill);
-  plot.height = static_cast<int>(drawn.size()) * hill_height + 52;
-  double indent = 7.0 / (Plot::kWidth - plot.left - plot.right);
+  plot.height = static_cast<int>(drawn.size()) * hill_height + kFrame;
+  double indent = 7.0 / plot.inner_width();
   double y = count;
   for (const Drawn& one : drawn) {
     y -= 1;

@@ -13,7 +13,6 @@ namespace strata::cli {
 namespace {
 
 constexpr int kRowHeight = 22;
-constexpr int kFrame = 52;  ///< above and below the plotting area
 /// From this ratio on, small values would be invisible as bars from zero.
 constexpr double kTooFarApart = 25;
 
@@ -109,7 +108,7 @@ void add_bar(Plot& plot, const Arrangement& all, const Cell& cell, const std::st
     for (double value : *values) runs.points.emplace_back(value * scale, y);
     plot.marks.push_back(std::move(runs));
   }
-  double indent = 6.0 / (Plot::kWidth - plot.left - plot.right);
+  double indent = 6.0 / plot.inner_width();
   plot.texts.push_back({plot.x.position(end) + indent, plot.y.position(y), words,
                         Text::Align::kLeft, kNoSeries, false});
 }
@@ -215,7 +214,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   plot.y.high = count - 0.5;
   plot.place = cell.name();
   plot.alt = plot.place + ": " + plot.title + ".";
-  double indent = -7.0 / (Plot::kWidth - plot.left - plot.right);
+  double indent = -7.0 / plot.inner_width();
   double y = count;
   auto put_name = [&](const Entry& entry) {
     plot.texts.push_back({indent, plot.y.position(--y), who(all, entry).short_name,

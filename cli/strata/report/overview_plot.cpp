@@ -129,13 +129,13 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   plot.left = room_for(longest);
   plot.right = 16;
   double count = static_cast<double>(rows.size());
-  plot.height = static_cast<int>(count) * kOverviewRowHeight + 52;
+  plot.height = static_cast<int>(count) * kOverviewRowHeight + kFrame;
   plot.y.low = -0.5;
   plot.y.high = count - 0.5;
   for (double y = 0; y < count; y += 1) plot.y.ticks.push_back({y, "", 0});
   plot.marks.push_back(
       {Mark::Kind::kDashed, kNoSeries, {{1, -0.5}, {1, count - 0.5}}, base + " is 1"});
-  double indent = -7.0 / (Plot::kWidth - plot.left - plot.right);
+  double indent = -7.0 / plot.inner_width();
   std::map<int, Mark> dots;
   double y = count;
   for (const OverviewRow& row : rows) {

@@ -78,6 +78,8 @@ struct Plot {
   std::vector<Leader> leaders;
 
   static constexpr int kWidth = 400;  ///< readable on a phone without scaling
+  /// The width of the plotting area.
+  int inner_width() const noexcept { return kWidth - left - right; }
 };
 
 }  // namespace strata::cli

@@ -12,7 +12,6 @@ namespace strata::cli {
 namespace {
 
 constexpr double kCharacterWidth = 7.2;  ///< average, in units, for 12-unit text
-constexpr int kFrame = 52;               ///< above and below the plotting area
 constexpr int kLabelHeight = 13;
 /// The gap between plotting area and label, for the leader that connects the label to its line.
 constexpr double kLeaderStarts = 3;
@@ -78,7 +77,7 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
   const std::vector<double> ends = wanted;
   wanted = spread_apart(std::move(wanted), kLabelHeight / static_cast<double>(plot.height - kFrame),
                         0, 1);
-  double unit = 1.0 / (Plot::kWidth - plot.left - plot.right);
+  double unit = 1.0 / plot.inner_width();
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const EndLabel& label = labels[i];
     plot.leaders.push_back({1 + kLeaderStarts * unit, std::clamp(ends[i], 0.0, 1.0),

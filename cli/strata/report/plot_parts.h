@@ -10,6 +10,9 @@
 
 namespace strata::cli {
 
+/// Room above and below the plotting area together.
+inline constexpr int kFrame = 52;
+
 /// Room for names of up to `longest` characters in a plot's text size.
 int room_for(std::size_t longest);
 
