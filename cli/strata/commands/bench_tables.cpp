@@ -37,20 +37,19 @@ std::string latency_text(double ns) { return column_unit("_ns", ns).format(ns); 
 class CellTable {
  public:
   CellTable(const cell::Scenario& scenario, std::span<const Row> rows, bool is_alone)
-      : rows_(rows), is_alone_(is_alone) {
+      : rows_(rows) {
     for (const std::string& metric : scenario.shown) {
       bool has_it =
           std::ranges::any_of(rows, [&](const Row& row) { return row.metric(metric) != nullptr; });
       if (has_it) metrics_.push_back(metric);
     }
-    for (const Row& row : rows) add_names(kinds_, row.latencies);
-    if (!is_alone_ && kinds_.size() > kShownLatencies) kinds_.resize(kShownLatencies);
+    for (const Row& row : rows) add_names(is_alone ? kinds_below_ : kinds_beside_, row.latencies);
+    if (kinds_beside_.size() > kShownLatencies) kinds_beside_.resize(kShownLatencies);
   }
 
   std::string to_text(bool colour, std::optional<std::size_t> width) const {
     std::string text = metrics_table().to_text(colour, width);
-    if (!is_alone_) return text;
-    for (const std::string& kind : kinds_) {
+    for (const std::string& kind : kinds_below_) {
       text += '\n';
       text += latency_table(kind).to_text(colour, width);
     }
@@ -73,8 +72,7 @@ class CellTable {
       if (is_first(metric)) columns.push_back({"spread"});
       if (has_ratio(metric)) columns.push_back({"ratio"});
     }
-    for (const std::string& kind : kinds_) {
-      if (is_alone_) break;
+    for (const std::string& kind : kinds_beside_) {
       for (const NamedPercentile& percentile : kShownPercentiles) {
         bool is_lowest = percentile.share == kShownPercentiles[0].share;
         columns.push_back({is_lowest ? fmt::format("{} {}", kind, percentile.name)
@@ -123,10 +121,9 @@ class CellTable {
       }
       if (has_ratio(metric)) fields.push_back(ratio_text(row, metric, is_first(metric)));
     }
-    for (const std::string& kind : kinds_) {
-      if (is_alone_) break;
+    for (const std::string& kind : kinds_beside_) {
+      const Latency* latency = row.latency(kind);
       for (const NamedPercentile& percentile : kShownPercentiles) {
-        const Latency* latency = row.latency(kind);
         fields.push_back(latency != nullptr ? latency_text(latency->percentile_ns(percentile.share))
                                             : "");
       }
@@ -136,8 +133,8 @@ class CellTable {
 
   std::span<const Row> rows_;
   std::vector<std::string> metrics_;
-  std::vector<std::string> kinds_;
-  bool is_alone_;
+  std::vector<std::string> kinds_beside_;  ///< the metrics, with a few percentiles each
+  std::vector<std::string> kinds_below_;   ///< in tables of their own
 };
 
 std::string method(const BenchPlan& plan) {
