@@ -28,8 +28,9 @@ const std::string& ExplainingCommand::trace_file() const {
 ExplainingCommand::Explained ExplainingCommand::read_trace(Progress& progress) const {
   return {trace_file(),
           is_given("--skip") ? split_names("--skip", skip_) : std::vector<std::string>(),
-          [&](double events) {
-            progress.step(fmt::format("reading: {:.0f} million calls ...", events / 1e6));
+          [&](std::uint64_t events) {
+            progress.step(fmt::format("reading: {:.0f} million calls ...",
+                                      static_cast<double>(events) / 1e6));
           }};
 }
 

@@ -18,8 +18,8 @@ class ExplainingCommand : public Command {
  protected:
   /// A trace, fully read.
   struct Explained {
-    Explained(const std::string& file, std::vector<std::string> skipped, const Advance& advance)
-        : reader(file), history(reader), explanation(history, std::move(skipped), advance) {}
+    Explained(const std::string& file, std::vector<std::string> skipped, const OnEvents& on_events)
+        : reader(file), history(reader), explanation(history, std::move(skipped), on_events) {}
 
     trace::Reader reader;
     History history;

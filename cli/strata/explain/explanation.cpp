@@ -35,10 +35,11 @@ std::uint64_t SizeScale::lower(std::size_t bucket) noexcept {
   return bucket == 0 ? 0 : std::uint64_t{1} << (bucket - 1);
 }
 
-Explanation::Explanation(History& history, std::vector<std::string> skipped, const Advance& advance)
+Explanation::Explanation(History& history, std::vector<std::string> skipped,
+                         const OnEvents& on_events)
     : history_(history), places_(history.reader(), std::move(skipped)), chains_(kMostChain + 1) {
   while (history_.next()) {
-    if (++events_ % kAdvanceEvents == 0) advance(static_cast<double>(events_));
+    if (++events_ % kAdvanceEvents == 0) on_events(events_);
     if (history_.is_death()) end_object();
     if (history_.is_birth()) begin_object();
     note_growth();

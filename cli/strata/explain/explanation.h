@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,7 +11,6 @@
 #include "explain/places.h"
 #include "history/growth.h"
 #include "history/history.h"
-#include "replay/plan_writer.h"
 
 namespace strata::cli {
 
@@ -72,6 +72,9 @@ struct PlaceSums {
   std::vector<bool> is_live_in_;  ///< by thread, as long as is_one_at_a_time
 };
 
+/// Called repeatedly with the number of events read so far.
+using OnEvents = std::function<void(std::uint64_t events)>;
+
 /// The statistics of a trace, computed in one pass.
 /// \cost  Some 100 ns per event. Memory as for History, plus some 300 bytes per place and 32 per
 ///        stack.
@@ -82,7 +85,7 @@ class Explanation {
     std::uint64_t bytes = 0;
   };
 
-  Explanation(History& history, std::vector<std::string> skipped, const Advance& advance);
+  Explanation(History& history, std::vector<std::string> skipped, const OnEvents& on_events);
 
   std::uint64_t events() const noexcept { return events_; }
   std::uint64_t births() const noexcept { return births_; }

@@ -63,7 +63,7 @@ class Told {
     reader_ = trace::reader_of(bytes);
     history_ = std::make_unique<History>(*reader_);
     explanation_ =
-        std::make_unique<Explanation>(*history_, std::vector<std::string>(), [](double) {});
+        std::make_unique<Explanation>(*history_, std::vector<std::string>(), [](std::uint64_t) {});
     return *explanation_;
   }
 

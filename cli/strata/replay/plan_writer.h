@@ -37,8 +37,6 @@ struct Planned {
 
 /// Called repeatedly with the share done so far, 0 to 1.
 using Advance = std::function<void(double share)>;
-/// Events between two calls of Advance.
-inline constexpr std::uint64_t kAdvanceEvents = 1 << 20;
 
 /// Reads a trace twice and writes the plan that strata-cell replays (shared/replay_plan.h).
 ///
