@@ -66,6 +66,15 @@ class IntrusiveList {
     return static_cast<T*>(link);
   }
 
+  void move_to_front(T& item) noexcept {
+    remove(item);
+    push_front(item);
+  }
+  void move_to_back(T& item) noexcept {
+    remove(item);
+    push_back(item);
+  }
+
   /// Drops every element at once. Their links stay as they were: an element that is used again has
   /// to have them reset.
   void forget_all() noexcept { front_ = back_ = nullptr; }
@@ -78,6 +87,23 @@ class IntrusiveList {
   static T* next(const T& item) noexcept {
     return static_cast<T*>(static_cast<const Link&>(item).next);
   }
+
+  /// For loops over all elements, from the front. None is added or removed meanwhile.
+  class Iterator {
+   public:
+    explicit Iterator(T* item) noexcept : item_(item) {}
+    T& operator*() const noexcept { return *item_; }
+    Iterator& operator++() noexcept {
+      item_ = next(*item_);
+      return *this;
+    }
+    bool operator==(const Iterator&) const noexcept = default;
+
+   private:
+    T* item_;
+  };
+  Iterator begin() const noexcept { return Iterator(front()); }
+  Iterator end() const noexcept { return Iterator(nullptr); }
 
  private:
   Link* front_ = nullptr;

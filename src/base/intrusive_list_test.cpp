@@ -23,9 +23,7 @@ using SizeList = IntrusiveList<Item, BySize>;
 
 std::vector<const Item*> contents(const AgeList& list) {
   std::vector<const Item*> items;
-  for (const Item* item = list.front(); item != nullptr; item = AgeList::next(*item)) {
-    items.push_back(item);
-  }
+  for (const Item& item : list) items.push_back(&item);
   return items;
 }
 
@@ -57,6 +55,16 @@ TEST(IntrusiveList, ARemovedElementMayBePushedAgain) {
   EXPECT_EQ(contents(list), (std::vector<const Item*>{&b}));
   list.push_front(a);
   EXPECT_EQ(contents(list), (std::vector<const Item*>{&a, &b}));
+}
+
+TEST(IntrusiveList, AnElementMovesToEitherEnd) {
+  AgeList list;
+  Item a, b, c;
+  for (Item* item : {&a, &b, &c}) list.push_back(*item);
+  list.move_to_front(b);
+  EXPECT_EQ(contents(list), (std::vector<const Item*>{&b, &a, &c}));
+  list.move_to_back(b);
+  EXPECT_EQ(contents(list), (std::vector<const Item*>{&a, &c, &b}));
 }
 
 TEST(IntrusiveList, AnElementMayBeInTwoListsAtOnce) {

@@ -131,8 +131,7 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
     // were looked at as the list had. What others move meanwhile is seen in the next round.
     for (std::size_t left = listed_[width]; left != 0 && !by_free_[width].is_empty(); --left) {
       Span& span = *by_free_[width].front();
-      by_free_[width].remove(span);
-      by_free_[width].push_back(span);
+      by_free_[width].move_to_back(span);
       ++looks;
       if (is_due(span, which)) add_holes_of(span, holes);
       if (holes.is_full() || looks == kLooksPerHold) {
@@ -170,10 +169,8 @@ std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
   for (Span* const span : holes.spans()) {
     --away_;
     if (span->place == kNearlyEmpty) --nearly_empty_away_;
-    if (put_back(*span, span->free_count) && comes == Comes::kLast) {
-      by_free_[span->place].remove(*span);
-      by_free_[span->place].push_back(*span);
-    }
+    if (put_back(*span, span->free_count) && comes == Comes::kLast)
+      by_free_[span->place].move_to_back(*span);
   }
   holes.clear();
   return returned;
@@ -192,8 +189,7 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
     for (std::size_t left = listed_[width];
          left != 0 && looks != 0 && found < bytes && !holes.is_full(); --left) {
       Span& span = *by_free_[width].back();
-      by_free_[width].remove(span);
-      by_free_[width].push_front(span);
+      by_free_[width].move_to_front(span);
       --looks;
       if (span.pending_bytes() >= span.bytes() / 4) found += add_holes_of(span, holes);
     }
@@ -253,32 +249,31 @@ void CentralList::check_invariants() noexcept {
   std::size_t listed = 0;
   for (unsigned width = 0; width < kWidths; ++width) {
     std::size_t of_width = 0;
-    for (Span* span = by_free_[width].front(); span != nullptr;
-         span = by_free_[width].next(*span)) {
+    for (const Span& span : by_free_[width]) {
       std::size_t bits = 0;
-      for (std::size_t word = 0; word < span->bitmap_words(); ++word) {
-        STRATA_INVARIANT(word >= span->first_word || word < span->first_object / 64u ||
-                             span->claimable(static_cast<std::uint32_t>(word)) == 0,
+      for (std::size_t word = 0; word < span.bitmap_words(); ++word) {
+        STRATA_INVARIANT(word >= span.first_word || word < span.first_object / 64u ||
+                             span.claimable(static_cast<std::uint32_t>(word)) == 0,
                          "a free object stands below a span's first word");
-        bits += static_cast<std::size_t>(std::popcount(span->free_bits[word]));
+        bits += static_cast<std::size_t>(std::popcount(span.free_bits[word]));
       }
-      STRATA_INVARIANT(bits == span->free_count, "a span's bitmap does not match its count");
-      STRATA_INVARIANT(span->place == width && (width == 0) == (bits == 0),
+      STRATA_INVARIANT(bits == span.free_count, "a span's bitmap does not match its count");
+      STRATA_INVARIANT(span.place == width && (width == 0) == (bits == 0),
                        "a span is in the wrong list");
       // Those of an earlier turn are put in order later.
-      const bool is_in_order = span->turn == turn_;
-      STRATA_INVARIANT(!is_in_order || place_of(*span) == width, "a span is in the wrong list");
+      const bool is_in_order = span.turn == turn_;
+      STRATA_INVARIANT(!is_in_order || place_of(span) == width, "a span is in the wrong list");
       STRATA_INVARIANT(
-          (!is_in_order || span->relist_at == relist_at(width)) && bits < span->relist_at,
+          (!is_in_order || span.relist_at == relist_at(width)) && bits < span.relist_at,
           "a span does not know when to be in another list");
-      STRATA_INVARIANT(bits != span->object_count, "a span without a claimed object is not kept");
-      STRATA_INVARIANT(span->shard == shard_, "a span of another shard is in the list");
-      STRATA_INVARIANT(span->size_class == size_class_, "a span of another class is in the list");
-      STRATA_INVARIANT(!span->is_homeward || is_compacting() || !is_in_order,
+      STRATA_INVARIANT(bits != span.object_count, "a span without a claimed object is not kept");
+      STRATA_INVARIANT(span.shard == shard_, "a span of another shard is in the list");
+      STRATA_INVARIANT(span.size_class == size_class_, "a span of another class is in the list");
+      STRATA_INVARIANT(!span.is_homeward || is_compacting() || !is_in_order,
                        "a span is homeward whose list does not compact");
-      STRATA_INVARIANT(span->decommitted_free <= span->free_count,
+      STRATA_INVARIANT(span.decommitted_free <= span.free_count,
                        "more objects lie in a span's holes than are free");
-      STRATA_INVARIANT(span->hole_bytes <= span->bytes(), "a span's holes are larger than itself");
+      STRATA_INVARIANT(span.hole_bytes <= span.bytes(), "a span's holes are larger than itself");
       free += bits;
       ++of_width;
     }
@@ -288,12 +283,12 @@ void CentralList::check_invariants() noexcept {
                      "the summary of the span lists is wrong");
   }
   std::size_t kept = 0;
-  for (Span* span = kept_.front(); span != nullptr; span = kept_.next(*span)) {
-    STRATA_INVARIANT(span->free_count == span->object_count && span->hole_bytes == 0,
+  for (const Span& span : kept_) {
+    STRATA_INVARIANT(span.free_count == span.object_count && span.hole_bytes == 0,
                      "a span is kept that is in use, or not held");
-    STRATA_INVARIANT(span->size_class == size_class_ && span->shard == shard_,
+    STRATA_INVARIANT(span.size_class == size_class_ && span.shard == shard_,
                      "a span of another list is kept");
-    free += span->free_count;
+    free += span.free_count;
     ++kept;
   }
   STRATA_INVARIANT(kept == kept_spans() && least_kept_ <= kept, "kept spans are miscounted");

@@ -244,8 +244,7 @@ Span* CentralList::take_span_with_free_objects() noexcept {
     for (; looks != 0; --looks) {
       Span& span = *by_free_[width].front();
       if (span.hole_bytes == 0) return &span;
-      by_free_[width].remove(span);
-      by_free_[width].push_back(span);
+      by_free_[width].move_to_back(span);
     }
   }
   return nullptr;

@@ -175,8 +175,7 @@ void CentralList::list_some_anew() noexcept {
       follow_turn(span, span.free_count);
       list(span);
     } else {
-      by_free_[anew_at_].remove(span);
-      by_free_[anew_at_].push_front(span);
+      by_free_[anew_at_].move_to_front(span);
     }
   }
 }

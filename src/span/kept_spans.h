@@ -59,8 +59,7 @@ class KeptSpans {
   template <typename Visit>
   void for_each(Visit visit) const noexcept {
     for (const auto& spans : by_pages_) {
-      for (const Span* span = spans.front(); span != nullptr; span = spans.next(*span))
-        visit(*span);
+      for (const Span& span : spans) visit(span);
     }
   }
 

@@ -286,11 +286,11 @@ Region* PageShard::find_idle_region(unsigned count, PageMask positions) noexcept
   for (std::uint64_t runs = nonempty_ >> count << count; runs != 0; runs &= runs - 1) {
     auto& regions = by_run_[std::countr_zero(runs)];
     // Those with idle pages come first. The free run may be of clean ones all the same.
-    for (Region* region = regions.front(); region != nullptr && region->idle_pages() != 0;
-         region = regions.next(*region)) {
-      if ((run_starts(region->idle_pages(), count) & positions) != 0) {
-        unlist(*region);
-        return region;
+    for (Region& region : regions) {
+      if (region.idle_pages() == 0) break;
+      if ((run_starts(region.idle_pages(), count) & positions) != 0) {
+        unlist(region);
+        return &region;
       }
       if (++looks == kLooks) return find_latest_idle_region(count, positions);
     }
@@ -377,30 +377,29 @@ std::size_t PageShard::check_invariants() noexcept {
   std::size_t of_no_span = 0;
   kept_.check_invariants();
   for (unsigned run = 0; run <= kPagesPerRegion; ++run) {
-    for (Region* region = by_run_[run].front(); region != nullptr;
-         region = by_run_[run].next(*region)) {
+    for (const Region& region : by_run_[run]) {
       ++regions;
-      used += kPagesPerRegion - count_pages(region->free_pages);
-      idle += count_pages(region->idle_pages());
-      STRATA_INVARIANT(longest_run(region->free_pages) == run, "a region is in the wrong list");
-      STRATA_INVARIANT(region->shard.load(std::memory_order_relaxed) == index_,
+      used += kPagesPerRegion - count_pages(region.free_pages);
+      idle += count_pages(region.idle_pages());
+      STRATA_INVARIANT(longest_run(region.free_pages) == run, "a region is in the wrong list");
+      STRATA_INVARIANT(region.shard.load(std::memory_order_relaxed) == index_,
                        "a region is in the wrong shard");
-      STRATA_INVARIANT(source_.map().region_of(region->start) == region,
+      STRATA_INVARIANT(source_.map().region_of(region.start) == &region,
                        "the page map does not know a region");
-      STRATA_INVARIANT(
-          static_cast<ListLink<DirtyListTag>*>(region)->is_linked == (region->idle_pages() != 0),
-          "the idle list does not match a region's pages");
+      STRATA_INVARIANT(static_cast<const ListLink<DirtyListTag>&>(region).is_linked ==
+                           (region.idle_pages() != 0),
+                       "the idle list does not match a region's pages");
       for (unsigned page = 0; page < kPagesPerRegion;) {
-        const std::uint8_t head = region->head_of_page[page];
-        const bool is_free = (region->free_pages >> page & 1) != 0;
+        const std::uint8_t head = region.head_of_page[page];
+        const bool is_free = (region.free_pages >> page & 1) != 0;
         const bool has_span = head != Region::kNoSpan;
         STRATA_INVARIANT(!is_free || !has_span, "a free page has a span");
         if (!is_free && !has_span) ++of_no_span;
-        const unsigned length = has_span ? region->spans[page].page_count : 1;
+        const unsigned length = has_span ? region.spans[page].page_count : 1;
         if (has_span) {
           STRATA_INVARIANT(head == page, "a span does not begin where its pages say");
           for (unsigned i = 1; i < length; ++i) {
-            STRATA_INVARIANT(region->head_of_page[page + i] == page,
+            STRATA_INVARIANT(region.head_of_page[page + i] == page,
                              "a page of a span belongs to another");
           }
         }

@@ -140,9 +140,9 @@ class alignas(detail::kCacheLineBytes) PageShard {
   void for_each_span(Visit visit) noexcept {
     LockGuard guard(lock_);
     for (auto& list : by_run_) {
-      for (Region* region = list.front(); region != nullptr; region = list.next(*region)) {
+      for (Region& region : list) {
         for (unsigned page = 0; page < kPagesPerRegion; ++page) {
-          if (region->head_of_page[page] == page) visit(region->spans[page]);
+          if (region.head_of_page[page] == page) visit(region.spans[page]);
         }
       }
     }

@@ -78,18 +78,18 @@ void ThreadRegistry::open_gate(ThreadCache& cache, ThreadState& thread) noexcept
 void ThreadRegistry::redirect_malloc(ObjectBins* bins) noexcept {
   LockGuard guard(lock_);
   redirected_to_ = bins;
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
-    if (!cache->is_told_of_exit_) continue;
+  for (ThreadCache& cache : in_use_) {
+    if (!cache.is_told_of_exit_) continue;
     // Not told after all: its first call was in its last exit hook, or it ended without them.
     // Accepted: it ends like that, and its state is unmapped, in the few instructions below.
-    if (!has_state(*cache->owner_, cache)) {
-      cache->is_told_of_exit_ = false;
+    if (!has_state(*cache.owner_, &cache)) {
+      cache.is_told_of_exit_ = false;
       continue;
     }
-    LockGuard bins_guard(cache->bins_lock_);  // its owner has them, and hides none
-    cache->owner_->set_malloc_bins(bins != nullptr ? *bins : *cache->owner_->free_bins);
-    ThreadState::write(cache->owner_->bytes_left, ThreadState::kUndrawn);
-    ThreadState::write(cache->owner_->calls_left, ThreadState::kUndrawn);
+    LockGuard bins_guard(cache.bins_lock_);  // its owner has them, and hides none
+    cache.owner_->set_malloc_bins(bins != nullptr ? *bins : *cache.owner_->free_bins);
+    ThreadState::write(cache.owner_->bytes_left, ThreadState::kUndrawn);
+    ThreadState::write(cache.owner_->calls_left, ThreadState::kUndrawn);
   }
 }
 
@@ -174,8 +174,7 @@ std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
       LockGuard guard(lock_);
       cache = in_use_.back();
       if (cache == nullptr) break;
-      in_use_.remove(*cache);
-      in_use_.push_front(*cache);
+      in_use_.move_to_front(*cache);
     }
     // Its thread may end meanwhile, and another begin with it. What does not fit the room is taken
     // in turns.
@@ -202,20 +201,16 @@ ThreadCache* ThreadRegistry::pop_parked() noexcept {
 void ThreadRegistry::forget_objects() noexcept {
   LockGuard guard(lock_);
   // Threads may end meanwhile: one that flushes a cache waits, or is waited for.
-  for (const auto* list : {&in_use_, &parked_, &leaving_}) {
-    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
-      cache->forget_objects();
-  }
+  for (const auto* list : {&in_use_, &parked_, &leaving_})
+    for (ThreadCache& cache : *list) cache.forget_objects();
 }
 
 void ThreadRegistry::count_objects(Counts& counts) noexcept {
   LockGuard sweep(sweeping_);
   LockGuard guard(lock_);
   counts = Counts{};
-  for (const auto* list : {&in_use_, &parked_}) {
-    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
-      cache->add_objects(counts);
-  }
+  for (const auto* list : {&in_use_, &parked_})
+    for (ThreadCache& cache : *list) cache.add_objects(counts);
 }
 
 std::size_t ThreadRegistry::count_objects(unsigned size_class) noexcept {
@@ -244,18 +239,16 @@ void ThreadRegistry::count_parked(const ThreadCache& cache, bool is_parked) noex
 void ThreadRegistry::hold_locks_for_fork() noexcept {
   LocksInFork::hold(sweeping_);
   LocksInFork::hold(lock_);
-  for (const auto* list : {&in_use_, &leaving_}) {
-    for (ThreadCache* cache = list->front(); cache != nullptr; cache = list->next(*cache))
-      LocksInFork::hold(cache->bins_lock());
-  }
+  for (const auto* list : {&in_use_, &leaving_})
+    for (ThreadCache& cache : *list) LocksInFork::hold(cache.bins_lock());
 }
 
 void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   LockGuard guard(lock_);
   // The caches of other threads are lost with them: their pages stay as the parent has them.
-  for (ThreadCache* cache = in_use_.front(); cache != nullptr; cache = in_use_.next(*cache)) {
+  for (ThreadCache& cache : in_use_) {
     budget_.remove_thread();
-    central_.leave(cache->place());
+    central_.leave(cache.place());
   }
   in_use_.forget_all();
   in_use_count_ = 0;

@@ -343,8 +343,7 @@ void HeapTable::stop_profile() noexcept {
 /// watch afterwards, and hides them itself, or has shown them before. If the kernel has no such
 /// barrier, one may be missed in that instant.
 void HeapTable::hide_bins(UserHeap& heap) noexcept {
-  for (HeapUse* use = heap.uses.front(); use != nullptr; use = heap.uses.next(*use))
-    use->thread->set_bins(heap.number(), nullptr);
+  for (const HeapUse& use : heap.uses) use.thread->set_bins(heap.number(), nullptr);
 }
 
 void HeapTable::follow_profile(UserHeap& heap) noexcept {
@@ -394,8 +393,7 @@ void HeapTable::after_fork_in_child() noexcept {
     if (heap == nullptr) continue;
     heap->reset_after_fork(own != nullptr ? own->use_of(heap->number()) : nullptr);
   }
-  for (UserHeap* heap = ending_.front(); heap != nullptr; heap = ending_.next(*heap))
-    heap->stop_sharing_limit();
+  for (UserHeap& heap : ending_) heap.stop_sharing_limit();
   for (HeapThread* thread = threads_.front(); thread != nullptr;) {
     HeapThread* const next = threads_.next(*thread);
     if (thread != own) {
