@@ -6,6 +6,8 @@
 #include "base/lock.h"
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
+#include "span/page_heap.h"
+#include "thread_cache/cache_budget.h"
 #include "thread_cache/thread_cache.h"
 
 namespace strata {
