@@ -20,11 +20,11 @@ namespace strata {
 /// owns the caches; the malloc's slow paths call them.
 ///
 /// A bin gets slots when its class is first used. It starts with a few and doubles whenever it runs
-/// dry or overflows, up to kMaxBinBytes and as far as the thread's share of the budget allows. When
-/// the share is used up, a bin that often does so takes room from one that does not. A bin that
-/// goes on to run dry and overflow by turns, as under batches, may grow further, at the cost of
-/// idle bins. When new threads leave a thread with more than twice its share, bins that overflow
-/// give up half of themselves.
+/// dry or overflows, up to a bound for its class and as far as the thread's share of the budget
+/// allows. When the share is used up, a bin that often does so takes room from one that does not. A
+/// bin that goes on to run dry and overflow by turns, as under batches, may grow further, at the
+/// cost of idle bins. When new threads leave a thread with more than twice its share, bins that
+/// overflow give up half of themselves.
 ///
 /// A further bin holds homeward objects, whose spans serve nobody: malloc never pops from it, and
 /// when it is full, all of it goes to the spans.
@@ -102,80 +102,26 @@ class ThreadCache : public ObjectBins, public ListLink<> {
  private:
   friend class ThreadRegistry;  // the owner's state
 
-  // Chosen. A bin has 2^n - 1 objects, so that its slots, including the empty one, are a power of
-  // two.
-  static constexpr std::size_t kFirstCapacity = 7;
-  static constexpr std::size_t kMaxCapacity = 2047;
-  // Chosen: what one class of one thread may hold; half of it moves as a batch. Large objects get
-  // more, since a batch of them is few objects (docs/decisions/0013).
-  static constexpr std::size_t kMaxBinBytes = 96 * 1024;
-  static constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
-  static constexpr std::size_t kLargeFromBytes = 1024;
-  // Chosen: a bin that could not grow counts how often it ran dry or overflowed again as it did the
-  // time before, up to kLongRun in a row. The count restarts when it did so only once. Above
-  // kLastingCalls its load is lasting: batches that do not fit. Then the bin is filled and emptied
-  // as a whole. It asks for room at that count if batches are a little larger than it, and again at
-  // kAskAgainCalls, when idle bins give way. It may then have kLastingTimes the bytes, out of what
-  // the lasting share has left, except for 1/kReservePart of it.
+  // Chosen: above this count of refused_, a bin's load is lasting (thread_cache_growth.cpp).
   static constexpr std::uint8_t kLastingCalls = 50;
-  static constexpr std::uint8_t kAskAgainCalls = 100;
-  static constexpr std::uint8_t kLongRun = 8;
-  // Chosen: a class without a bin asks for room once in so many calls.
-  static constexpr std::uint8_t kAskForFirst = 8;
-  static constexpr std::size_t kLastingTimes = 16;
-  static constexpr std::size_t kReservePart = 4;
-  // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not
-  // grow. A look takes as long as such a call. With sixteen times as many looks, bins take turns
-  // (docs/decisions/0004).
-  static constexpr std::uint8_t kSlowCallsPerLook = 64;
+  // Chosen: from this size on a slot is at most a thirty-second of its object. For smaller objects,
+  // a bin that saves some calls of the slow path takes more memory than it is worth.
+  static constexpr std::size_t kLastingFromBytes = 256;
   // Chosen: a look reads a line of each shard of the page heap, which other processors write.
   static constexpr std::uint8_t kBatchesPerLook = 64;
-  // Chosen: when the heap has grown by this part of itself, and by at least so many pages, memory
-  // in bins that lasting loads have grown may be of more use elsewhere.
-  static constexpr std::size_t kHeapGrowthPart = 8;
-  static constexpr std::size_t kHeapGrowthPages = (std::size_t{2} << 20) / kPageBytes;
   // Chosen: a class without a span in the process may never need more than a few objects. The first
   // so many come from the next power of two, up to this size: a span takes two OS pages of memory
   // and bookkeeping, and as many page faults (docs/decisions/0022).
   static constexpr std::uint8_t kRoundedUp = 8;
   static constexpr unsigned kRoundedUpClasses = SizeClassMap::class_of(2048);
-  // Chosen: from this size on a slot is at most a thirty-second of its object. For smaller objects,
-  // a bin that saves some calls of the slow path takes more memory than it is worth.
-  static constexpr std::size_t kLastingFromBytes = 256;
-  // Chosen: other threads wait at a list for at most so many objects, some 5 µs.
-  static constexpr std::size_t kFlushObjects = 256;
-  // Chosen: a bin grows to this part of what its thread's share has left, or to kSmallBinBytes
-  // while anything is left. Otherwise the first bin would take the whole share, and an object of 32
-  // KiB is worth less than bins of small ones (docs/decisions/0004).
-  static constexpr std::uint32_t kBinPart = 4;
-  static constexpr std::uint32_t kSmallBinBytes = 1024;
-  // Chosen: up to this size a class gets a bin if the share has room for one object of it. With all
-  // sizes, buffers that grow through them (realloc) took 3% more memory.
-  static constexpr std::uint32_t kSurelyCachedBytes = 4096;
-  // Chosen: after a class has moved, its freed objects bypass the bin, a tenth of a microsecond
-  // each, until the thread has freed kSettlingFrees and allocates again, or kSettlingObjects were
-  // allocated and freed.
-  static constexpr std::uint16_t kSettlingFrees = 64;
-  static constexpr std::uint16_t kSettlingObjects = 2048;
-  // Chosen: how many objects are claimed at a time meanwhile. With as many as the bin has slots
-  // for, eight threads that hand objects over took 10% more memory.
-  static constexpr std::size_t kSettlingBatch = 32;
-  // Chosen: the share moves with the heap. A bin that gave way at each change would flush and fill
-  // by turns.
-  static constexpr std::size_t kShrinkAbove = 2;
   // Derived: the first slots of the first eighteen bins are in the cache itself, which then fills 4
   // KiB. Outgrown slots from the arena serve another bin; these do not.
   static constexpr std::size_t kInlineSlots = 148;
 
-  // Chosen: a batch, and how many bytes may wait in it.
-  static constexpr std::size_t kHomewardSlots = 128;
-  static constexpr std::size_t kLeastHomeward = 16;
-  static constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
-
   enum class Slow : std::uint8_t { kNeither, kDry, kOver };
   struct Latest {
     Slow slow;
-    std::uint8_t run;  ///< times in a row, up to kLongRun
+    std::uint8_t run;  ///< times in a row, as far as it matters
   };
   enum class Load : bool { kUsual, kLasting };
   static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
@@ -226,12 +172,10 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     const std::size_t all = capacity(size_class);
     return is_lasting(size_class) ? all : (all + 1) / 2;
   }
-  bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
-  bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
-      STRATA_REQUIRES(bins_lock_);
+  bool grow(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool grow_under(Load load, unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow_to(std::size_t most, unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
-  std::size_t left_of_share(Load load, std::size_t share) const noexcept
-      STRATA_REQUIRES(bins_lock_);
+  std::size_t left_of_share(Load load) const noexcept STRATA_REQUIRES(bins_lock_);
   bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_from_idle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   unsigned find_idle(std::size_t bytes) const noexcept STRATA_REQUIRES(bins_lock_);
@@ -242,8 +186,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     if (batches_++ % kBatchesPerLook == 0) [[unlikely]]
       budget_->look_at_heap();
   }
-  bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
-      STRATA_REQUIRES(bins_lock_);
+  bool holds_too_much(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void set_capacity(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   [[gnu::cold]] void settle(unsigned size_class, std::size_t count, bool has_moved) noexcept

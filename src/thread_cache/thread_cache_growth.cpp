@@ -7,6 +7,50 @@
 #include "thread_cache/thread_cache.h"
 
 namespace strata {
+namespace {
+
+// Chosen. A bin has 2^n - 1 objects, so that its slots, including the empty one, are a power of
+// two.
+constexpr std::size_t kFirstCapacity = 7;
+constexpr std::size_t kMaxCapacity = 2047;
+// Chosen: what one class of one thread may hold; half of it moves as a batch. Large objects get
+// more, since a batch of them is few objects (docs/decisions/0013).
+constexpr std::size_t kMaxBinBytes = 96 * 1024;
+constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
+constexpr std::size_t kLargeFromBytes = 1024;
+// Chosen: a bin that could not grow counts how often it ran dry or overflowed again as it did the
+// time before, up to kLongRun in a row. The count restarts when it did so only once. Above
+// kLastingCalls its load is lasting: batches that do not fit. Then the bin is filled and emptied as
+// a whole. It asks for room at that count if batches are a little larger than it, and again at
+// kAskAgainCalls, when idle bins give way. It may then have kLastingTimes the bytes, out of what
+// the lasting share has left, except for 1/kReservePart of it.
+constexpr std::uint8_t kAskAgainCalls = 100;
+constexpr std::uint8_t kLongRun = 8;
+constexpr std::size_t kLastingTimes = 16;
+constexpr std::size_t kReservePart = 4;
+// Chosen: a class without a bin asks for room once in so many calls.
+constexpr std::uint8_t kAskForFirst = 8;
+// Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not grow.
+// A look takes as long as such a call. With sixteen times as many looks, bins take turns
+// (docs/decisions/0004).
+constexpr std::uint8_t kSlowCallsPerLook = 64;
+// Chosen: when the heap has grown by this part of itself, and by at least so many pages, memory in
+// bins that lasting loads have grown may be of more use elsewhere.
+constexpr std::size_t kHeapGrowthPart = 8;
+constexpr std::size_t kHeapGrowthPages = (std::size_t{2} << 20) / kPageBytes;
+// Chosen: a bin grows to this part of what its thread's share has left, or to kSmallBinBytes while
+// anything is left. Otherwise the first bin would take the whole share, and an object of 32 KiB is
+// worth less than bins of small ones (docs/decisions/0004).
+constexpr std::uint32_t kBinPart = 4;
+constexpr std::uint32_t kSmallBinBytes = 1024;
+// Chosen: up to this size a class gets a bin if the share has room for one object of it. With all
+// sizes, buffers that grow through them (realloc) took 3% more memory.
+constexpr std::uint32_t kSurelyCachedBytes = 4096;
+// Chosen: the share moves with the heap. A bin that gave way at each change would flush and fill by
+// turns.
+constexpr std::size_t kShrinkAbove = 2;
+
+}  // namespace
 
 std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
@@ -19,8 +63,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
   ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
-  return may_grow(size_class, slow) ? grow(size_class, budget_->share_bytes())
-                                    : take_from_idle(size_class);
+  return may_grow(size_class, slow) ? grow(size_class) : take_from_idle(size_class);
 }
 
 /// Counts that the bin ran dry or overflowed again. Batches much larger than the bin make it do the
@@ -44,21 +87,21 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
-bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
+bool ThreadCache::grow(unsigned size_class) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool was_lasting = capacity(size_class) != 0 && is_lasting(size_class);
-  if (grow_under(Load::kUsual, size_class, share)) {
+  if (grow_under(Load::kUsual, size_class)) {
     refused = was_lasting ? kAskAgainCalls : 0;
     return true;
   }
   // Where there is no bin at all, each call asks; not each looks at all the other bins.
   if (refused != 0 && refused <= kLastingCalls) return false;
   const bool has_grown =
-      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
-      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
+      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class)) ||
+      (was_lasting && (grow_under(Load::kLasting, size_class) ||
                        (refused == kAskAgainCalls &&
                         capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
-                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
+                        shrink_idle() && grow_under(Load::kLasting, size_class))));
   if (was_lasting) {
     refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
   } else {
@@ -79,10 +122,10 @@ void ThreadCache::shrink_if_heap_grew() noexcept {
   }
 }
 
-bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const noexcept {
+bool ThreadCache::holds_too_much(unsigned size_class) const noexcept {
   if (has_lasting_[size_class])
     return capacity_bytes_ > kShrinkAbove * budget_->lasting_share_bytes();
-  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
+  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * budget_->share_bytes();
 }
 
 /// Halves the bins that neither ran dry nor overflowed since the last call.
@@ -163,11 +206,11 @@ std::size_t ThreadCache::spare_bytes(unsigned size_class) const noexcept {
          SizeClassMap::bytes_of(size_class);
 }
 
-bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
+bool ThreadCache::grow_under(Load load, unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class, load);
   if (now >= most) return false;
-  const auto left = static_cast<std::uint32_t>(left_of_share(load, share));
+  const auto left = static_cast<std::uint32_t>(left_of_share(load));
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   const std::uint32_t part = load == Load::kLasting
                                  ? left + static_cast<std::uint32_t>(now) * object_bytes
@@ -201,12 +244,14 @@ bool ThreadCache::grow_to(std::size_t most, unsigned size_class) noexcept {
 
 /// By how much bins may grow: within the thread's share, or within what lasting loads may have
 /// beside it.
-std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexcept {
+std::size_t ThreadCache::left_of_share(Load load) const noexcept {
   const auto left = [](std::size_t most, std::size_t now) { return most > now ? most - now : 0; };
-  if (load == Load::kUsual && lasting_bytes_ == 0) return left(share, capacity_bytes_);
+  if (load == Load::kUsual && lasting_bytes_ == 0)
+    return left(budget_->share_bytes(), capacity_bytes_);
   const std::size_t lasting = budget_->lasting_share_bytes();
   if (load == Load::kLasting) return left(lasting - lasting / kReservePart, capacity_bytes_);
-  return std::min(left(share, capacity_bytes_ - lasting_bytes_), left(lasting, capacity_bytes_));
+  return std::min(left(budget_->share_bytes(), capacity_bytes_ - lasting_bytes_),
+                  left(lasting, capacity_bytes_));
 }
 
 /// Halves the bin, and leaves it at most half full.
