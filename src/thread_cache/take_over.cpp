@@ -45,7 +45,7 @@ namespace strata {
 std::uint64_t ThreadCache::fingerprint() noexcept {
   std::uint64_t mixed = 1;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
-    void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
+    void** const top = bases_[c] + load_held(c);
     mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(top)) * 0x9e3779b97f4a7c15u;
     mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(load(top))) * 0x9e3779b97f4a7c15u;
   }
@@ -54,77 +54,60 @@ std::uint64_t ThreadCache::fingerprint() noexcept {
 
 std::size_t ThreadCache::take_over(Owners which, void** room, std::size_t room_slots,
                                    Barrier barrier) noexcept {
-  struct Taken {
-    std::size_t count;
-    std::size_t top;
-  };
   Taken taken[SizeClassMap::kBins] = {};
-  bool has_taken_all = true;
-  {
-    LockGuard guard(bins_lock_);
-    const std::uint64_t now = fingerprint();
-    const bool is_idle = now == seen_;
-    seen_ = now;
-    if ((which == Owners::kIdle && !is_idle) || now == taken_) return 0;
-    std::size_t used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
-      void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
-      const auto held = static_cast<std::size_t>(top - bases_[c]);
-      const std::size_t kept = is_exchanged(c) ? 0 : 1;
-      if (held <= kept || (has_gaps_[c] && count_held(c) <= kept)) continue;
-      if (held - kept > room_slots - used) {
-        has_taken_all = false;
-        continue;
-      }
-      taken[c].count = held - kept;
-      used += taken[c].count;
-    }
-    if (used == 0) {
-      taken_ = now;
-      return 0;
-    }
-    // Shows that there is a barrier, before anything depends on one.
-    if (!barrier()) return 0;
-    used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
-      if (taken[c].count == 0) continue;
-      take_slots(c, room + used, taken[c].count);
-      used += taken[c].count;
-    }
-    bool is_ordered = barrier();
-    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
-      void** const top = std::atomic_ref<void**>(tops_[c]).load(std::memory_order_relaxed);
-      taken[c].top = static_cast<std::size_t>(top - bases_[c]);
-    }
-    is_ordered = barrier() && is_ordered;
-    used = 0;
-    for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
-      void** const objects = room + used;
-      used += taken[c].count;
-      // Where nothing shows whose they are, they go back.
-      taken[c].count = sort_out(c, objects, taken[c].count, is_ordered ? taken[c].top : 0);
-      // What is ours moves together; no slot before it is needed any more.
-      taken[c].top = static_cast<std::size_t>(objects - room);
-    }
-    if (has_taken_all && is_ordered) taken_ = now;
-    seen_ = fingerprint();  // without the large objects at the tops
-  }
-  const Was was = which == Owners::kIdle ? Was::kIdle : Was::kInUse;
+  if (!take_from_bins(which, taken, room, room_slots, barrier)) return 0;
+  const Way way = which == Owners::kIdle ? Way::kIdle : Way::kToSpans;
   std::size_t bytes = 0;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (taken[c].count == 0) continue;
-    void** const objects = room + taken[c].top;
-    if (c == SizeClassMap::kHomeward) {
-      bytes += central_->release_homeward(objects, taken[c].count, was);
-    } else {
-      for (std::size_t done = 0; done < taken[c].count; done += kFlushObjects) {
-        const std::size_t count = std::min(taken[c].count - done, kFlushObjects);
-        central_->release_to_spans(c, objects + done, count, was);
-      }
-      bytes += taken[c].count * SizeClassMap::bytes_of(c);
-    }
+    bytes += release_by_parts(c, taken[c].objects, taken[c].count, way);
+    if (c != SizeClassMap::kHomeward) bytes += taken[c].count * SizeClassMap::bytes_of(c);
   }
   return bytes;
+}
+
+/// The five steps. Moves what is the thief's to `room`.
+/// \returns  false if there was nothing to take, or no barrier
+bool ThreadCache::take_from_bins(Owners which, Taken* taken, void** room, std::size_t room_slots,
+                                 Barrier barrier) noexcept {
+  LockGuard guard(bins_lock_);
+  const std::uint64_t now = fingerprint();
+  const bool is_idle = now == seen_;
+  seen_ = now;
+  if ((which == Owners::kIdle && !is_idle) || now == taken_) return false;
+  bool has_taken_all = true;
+  std::size_t used = 0;
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
+    const std::size_t held = load_held(c);
+    const std::size_t kept = is_exchanged(c) ? 0 : 1;
+    if (held <= kept || (has_gaps_[c] && count_held(c) <= kept)) continue;
+    if (held - kept > room_slots - used) {
+      has_taken_all = false;
+      continue;
+    }
+    taken[c] = {room + used, held - kept};
+    used += held - kept;
+  }
+  if (used == 0) {
+    taken_ = now;
+    return false;
+  }
+  // Shows that there is a barrier, before anything depends on one.
+  if (!barrier()) return false;
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
+    if (taken[c].count != 0) take_slots(c, taken[c].objects, taken[c].count);
+  }
+  bool is_ordered = barrier();
+  std::size_t tops[SizeClassMap::kBins];
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) tops[c] = load_held(c);
+  is_ordered = barrier() && is_ordered;
+  for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
+    // Where nothing shows whose they are, they go back.
+    taken[c].count = sort_out(c, taken[c].objects, taken[c].count, is_ordered ? tops[c] : 0);
+  }
+  if (has_taken_all && is_ordered) taken_ = now;
+  seen_ = fingerprint();  // without the large objects at the tops
+  return true;
 }
 
 /// Exchanges the first `count` slots of the bin for nullptr.
@@ -181,10 +164,10 @@ void ThreadCache::close_gaps(unsigned size_class) noexcept {
 }
 
 std::size_t ThreadCache::count_held(unsigned size_class) noexcept {
-  void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
-  if (!may_have_gaps(size_class)) return static_cast<std::size_t>(top - bases_[size_class]);
+  const std::size_t held = load_held(size_class);
+  if (!may_have_gaps(size_class)) return held;
   std::size_t count = 0;
-  for (void** slot = bases_[size_class] + 1; slot <= top; ++slot) count += load(slot) != nullptr;
+  for (std::size_t i = 1; i <= held; ++i) count += load(bases_[size_class] + i) != nullptr;
   return count;
 }
 

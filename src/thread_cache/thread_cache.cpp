@@ -150,6 +150,15 @@ std::size_t ThreadCache::release(unsigned size_class, void** objects, std::size_
   return 0;
 }
 
+/// The same for many objects: other threads may be at the lists in between.
+std::size_t ThreadCache::release_by_parts(unsigned size_class, void** objects, std::size_t count,
+                                          Way way) noexcept {
+  std::size_t bytes = 0;
+  for (std::size_t done = 0; done < count; done += kFlushObjects)
+    bytes += release(size_class, objects + done, std::min(count - done, kFlushObjects), way);
+  return bytes;
+}
+
 /// Gives the bin of homeward objects its slots, or empties it if it is full. A thread that may hold
 /// nothing has no such bin: each of these objects goes to its span at once.
 void ThreadCache::make_room_homeward() noexcept {
@@ -190,10 +199,9 @@ bool ThreadCache::flush_all(unsigned end_class, Way way) noexcept {
   bool had_any = false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (c >= end_class && c != SizeClassMap::kHomeward) continue;
-    if (tops_[c] == bases_[c]) continue;
-    close_gaps(c);
     if (held(c) == 0) continue;
-    had_any = true;
+    close_gaps(c);
+    had_any |= held(c) != 0;
     flush(c, held(c), way);
   }
   return had_any;
@@ -208,9 +216,8 @@ void ThreadCache::add_objects(Counts& counts) noexcept {
   LockGuard guard(bins_lock_);
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) counts[c] += count_held(c);
   constexpr unsigned kBin = SizeClassMap::kHomeward;
-  void** const top = std::atomic_ref<void**>(tops_[kBin]).load(std::memory_order_relaxed);
-  for (void** slot = bases_[kBin] + 1; slot <= top; ++slot) {
-    if (const void* const object = load(slot)) ++counts[central_->class_of(object)];
+  for (std::size_t i = load_held(kBin); i != 0; --i) {
+    if (const void* const object = load(bases_[kBin] + i)) ++counts[central_->class_of(object)];
   }
 }
 
@@ -302,9 +309,7 @@ void ThreadCache::forget_objects() noexcept {
 std::size_t ThreadCache::flush(unsigned size_class, std::size_t count, Way way) noexcept {
   if (count == 0) return 0;
   void** const first = bases_[size_class] + 1;
-  std::size_t bytes = 0;
-  for (std::size_t done = 0; done < count; done += kFlushObjects)
-    bytes += release(size_class, first + done, std::min(count - done, kFlushObjects), way);
+  const std::size_t bytes = release_by_parts(size_class, first, count, way);
   set_top(size_class, tops_[size_class] - count);
   move_words(first, first + count, held(size_class));
   return bytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -155,6 +156,11 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t held(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     return static_cast<std::size_t>(tops_[size_class] - bases_[size_class]);
   }
+  /// The same in another thread than the owner's: late by what the owner does meanwhile.
+  std::size_t load_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_) {
+    void** const top = std::atomic_ref<void**>(tops_[size_class]).load(std::memory_order_relaxed);
+    return static_cast<std::size_t>(top - bases_[size_class]);
+  }
   bool rounds_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool top_up(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void make_room(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
@@ -201,10 +207,19 @@ class ThreadCache : public ObjectBins, public ListLink<> {
       STRATA_REQUIRES(bins_lock_);
   std::size_t release(unsigned size_class, void** objects, std::size_t count,
                       Way way = Way::kUsual) noexcept;
+  std::size_t release_by_parts(unsigned size_class, void** objects, std::size_t count,
+                               Way way) noexcept;
   bool may_have_gaps(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
   void close_gaps(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::size_t count_held(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   std::uint64_t fingerprint() noexcept STRATA_REQUIRES(bins_lock_);
+  /// What take_over() takes from a bin.
+  struct Taken {
+    void** objects;
+    std::size_t count;
+  };
+  bool take_from_bins(Owners which, Taken* taken, void** room, std::size_t room_slots,
+                      Barrier barrier) noexcept;
   void take_slots(unsigned size_class, void** taken, std::size_t count) noexcept
       STRATA_REQUIRES(bins_lock_);
   std::size_t sort_out(unsigned size_class, void** taken, std::size_t count,
