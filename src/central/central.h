@@ -40,6 +40,7 @@ class Central {
   using ClassStatistics = CentralShard::ClassStatistics;
 
   static constexpr unsigned kMostShards = 64;
+  static constexpr std::size_t kMostHomeward = 128;
 
   /// A thread's place among the shards: the shard and the lane that serve each class.
   /// \threads  Its thread only.
@@ -144,7 +145,7 @@ class Central {
   }
 
   /// Returns homeward objects, which may be of any class, to their spans. Reorders `objects`.
-  /// \pre      count != 0
+  /// \pre      1 to kMostHomeward objects
   /// \returns  their bytes
   std::size_t release_homeward(void** objects, std::size_t count, Was was = Was::kInUse) noexcept;
   /// The class of a homeward object in transit; 0 if its span is gone because it was freed twice.
@@ -245,7 +246,6 @@ class Central {
   // Chosen: from this size on, a few extra spans and cached objects do not show, and threads wait
   // for each other less. In a small heap they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
-  static constexpr std::size_t kHomewardBatch = 128;
   // Chosen: threads get batches this large where objects come and go in batches. Where they come
   // and go at random, a bin this large is rare, and the cost of a shard for it would show.
   static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;

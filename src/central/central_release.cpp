@@ -1,8 +1,8 @@
 // How objects return: to the shard of the threads that use them, or to the shards of their spans.
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "central/central.h"
 
@@ -152,27 +152,23 @@ Central::HomewardList Central::homeward_list_of(const void* object) const noexce
 /// Returns homeward objects of several lists to their spans, grouped by list.
 /// \returns  their bytes
 std::size_t Central::sort_homeward(void** objects, std::size_t count, Was was) noexcept {
+  STRATA_DCHECK(count <= kMostHomeward);
   std::size_t bytes = 0;
-  // What is left over of a batch is looked up again: a span can have gone to another shard.
-  for (std::size_t left = 0; count != 0; objects += left, count -= left) {
-    left = std::min(count, kHomewardBatch);
-    HomewardList lists[kHomewardBatch];
-    for (std::size_t i = 0; i < left; ++i) {
-      lists[i] = homeward_list_of(objects[i]);
-      bytes += SizeClassMap::bytes_of(lists[i].size_class);
+  HomewardList lists[kMostHomeward];
+  for (std::size_t i = 0; i < count; ++i) {
+    lists[i] = homeward_list_of(objects[i]);
+    bytes += SizeClassMap::bytes_of(lists[i].size_class);
+  }
+  while (count != 0) {
+    const HomewardList list = lists[count - 1];
+    std::size_t others = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (lists[i] == list) continue;
+      std::swap(lists[i], lists[others]);
+      std::swap(objects[i], objects[others++]);
     }
-    void** batch = objects;
-    for (std::size_t of_batch = left; of_batch != 0;) {
-      const HomewardList list = lists[of_batch - 1];
-      std::size_t others = 0;
-      for (std::size_t i = 0; i < of_batch; ++i) {
-        if (lists[i] == list) continue;
-        std::swap(lists[i], lists[others]);
-        std::swap(batch[i], batch[others++]);
-      }
-      release_to_spans(list.size_class, batch + others, of_batch - others, was);
-      of_batch = others;
-    }
+    release_to_spans(list.size_class, objects + others, count - others, was);
+    count = others;
   }
   return bytes;
 }

@@ -218,12 +218,12 @@ TEST_F(CentralTest, HomewardObjectsFindTheirSpansWhicheverClassesAreInTheBatch) 
   // turns.
   for (const std::size_t of_others : {0, 3, 50}) {
     for (const Was was : {Was::kInUse, Was::kIdle}) {
-      std::vector<void*> batch = claim_all(a, 100);
+      std::vector<void*> batch = claim_all(a, 60);
       const std::vector<void*> others = claim_all(b, of_others);
       for (std::size_t i = 0; i < of_others; ++i)
         batch.insert(batch.begin() + static_cast<std::ptrdiff_t>(2 * i + 1), others[i]);
       EXPECT_EQ(central->release_homeward(batch.data(), batch.size(), was),
-                100 * 64 + of_others * 1024);
+                60 * 64 + of_others * 1024);
       EXPECT_EQ(central->statistics(a).spans.claimed_objects, 0u);
       EXPECT_EQ(central->statistics(b).spans.claimed_objects, 0u);
       central->check_invariants();

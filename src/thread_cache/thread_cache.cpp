@@ -20,7 +20,7 @@ constexpr std::uint16_t kSettlingObjects = 2048;
 // eight threads that hand objects over took 10% more memory.
 constexpr std::size_t kSettlingBatch = 32;
 // Chosen: a batch, and how many bytes may wait in it.
-constexpr std::size_t kHomewardSlots = 128;
+constexpr std::size_t kHomewardSlots = Central::kMostHomeward;
 constexpr std::size_t kLeastHomeward = 16;
 constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
 
