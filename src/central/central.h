@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -50,20 +51,14 @@ class Central {
 
     /// Whether the class has moved to another shard since the last call.
     bool take_moved(unsigned size_class) noexcept {
-      const std::uint64_t bit = bit_of(size_class);
-      const bool has_moved = (just_moved_[size_class / 64] & bit) != 0;
-      just_moved_[size_class / 64] &= ~bit;
+      const bool has_moved = just_moved_[size_class];
+      just_moved_[size_class] = false;
       return has_moved;
     }
 
    private:
     friend class Central;
-    static constexpr std::uint64_t bit_of(unsigned size_class) noexcept {
-      return std::uint64_t{1} << size_class % 64;
-    }
-    bool has_moved(unsigned size_class) const noexcept {
-      return (moved_[size_class / 64] & bit_of(size_class)) != 0;
-    }
+    bool has_moved(unsigned size_class) const noexcept { return moved_[size_class]; }
     CentralShard& shard_of(unsigned size_class) const noexcept {
       return has_moved(size_class) ? *shard_ : *first_;
     }
@@ -76,8 +71,8 @@ class Central {
     bool has_thread_ = false;    // that shard counts the thread
     std::uint8_t lane_ = 0;      // since the last enter()
     std::uint8_t own_lane_ = 0;  // in its own shard, for classes that have moved
-    std::uint64_t moved_[(SizeClassMap::kCount + 63) / 64] = {};
-    std::uint64_t just_moved_[(SizeClassMap::kCount + 63) / 64] = {};
+    std::bitset<SizeClassMap::kCount> moved_;
+    std::bitset<SizeClassMap::kCount> just_moved_;
     std::uint32_t met_ = 0;  // +kClaimsPerWait for each busy lock, -1 for each free one
     std::uint32_t patience_ = kFirstPatience;
   };

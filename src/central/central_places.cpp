@@ -1,7 +1,6 @@
 // Which shard a thread uses, and when it moves to another.
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 
 #include "central/central.h"
@@ -74,9 +73,8 @@ void Central::move_on(Place& place, unsigned size_class) noexcept {
 }
 
 void Central::move_class(Place& place, unsigned size_class) noexcept {
-  const std::uint64_t bit = Place::bit_of(size_class);
-  place.moved_[size_class / 64] |= bit;
-  place.just_moved_[size_class / 64] |= bit;
+  place.moved_[size_class] = true;
+  place.just_moved_[size_class] = true;
 }
 
 void Central::move_thread(Place& place) noexcept {
@@ -97,7 +95,7 @@ void Central::move_thread(Place& place) noexcept {
   place.own_lane_ = best == &first_ ? place.lane_ : next_lane_of(*best);
   best->add_threads(1);
   place.shard_ = best;
-  std::copy(std::begin(place.moved_), std::end(place.moved_), std::begin(place.just_moved_));
+  place.just_moved_ = place.moved_;
 }
 
 /// \returns  nullptr if there are as many as allowed, or when out of memory

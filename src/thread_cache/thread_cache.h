@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -245,7 +246,7 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   Lock bins_lock_{LockRank::kThreadBins};
   // The bins that ran dry or overflowed since the last look for an idle one, and calls of those
   // that could not grow.
-  std::uint64_t ran_out_[(SizeClassMap::kCount + 63) / 64] STRATA_GUARDED_BY(bins_lock_) = {};
+  std::bitset<SizeClassMap::kCount> ran_out_ STRATA_GUARDED_BY(bins_lock_);
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint8_t batches_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock

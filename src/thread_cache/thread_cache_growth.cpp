@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
 
 #include "thread_cache/thread_cache.h"
 
@@ -62,7 +61,7 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
 /// Called when the bin ran dry or overflowed.
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
-  ran_out_[size_class / 64] |= std::uint64_t{1} << size_class % 64;
+  ran_out_[size_class] = true;
   return may_grow(size_class, slow) ? grow(size_class) : take_from_idle(size_class);
 }
 
@@ -172,7 +171,7 @@ bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   slow_calls_ = 0;
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   const unsigned idle = find_idle(object_bytes);
-  std::fill(std::begin(ran_out_), std::end(ran_out_), std::uint64_t{0});
+  ran_out_.reset();
   if (idle == 0) return false;
   const std::size_t gained = spare_bytes(idle) / object_bytes;
   shrink(idle);
@@ -185,8 +184,7 @@ bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
 unsigned ThreadCache::find_idle(std::size_t bytes) const noexcept {
   unsigned idle = 0;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const bool has_run_out = (ran_out_[c / 64] >> c % 64 & 1) != 0;
-    if (has_run_out || has_lasting_[c] || has_gaps_[c] || settling_[c].is_on()) continue;
+    if (ran_out_[c] || has_lasting_[c] || has_gaps_[c] || settling_[c].is_on()) continue;
     const std::size_t spare = spare_bytes(c);
     if (spare < bytes) continue;
     bytes = spare + 1;
