@@ -3,6 +3,31 @@
 #include <algorithm>
 
 namespace strata {
+namespace {
+
+// Chosen: what a shard with threads keeps of a class before another shard may take a span of it.
+constexpr std::size_t kSpansToSpare = 2;
+// Chosen: threads get batches this large where objects come and go in batches. Where they come and
+// go at random, a bin this large is rare, and the cost of a shard for it would show.
+constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
+constexpr std::size_t kBatchOfSmall = 1024;
+// Chosen: what grown transfer caches may hold while the heap grows.
+constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
+// Chosen: how much the heap has to change, in bytes and as a part of it, before grown transfer
+// caches are checked again.
+constexpr std::size_t kGrownLookBytes = kGrownTransferBytes / 4;
+constexpr std::size_t kGrownLookPart = 128;
+// Chosen: how much may be free in spans, in bytes and as a part of the heap, before holes are
+// decommitted.
+constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
+constexpr std::size_t kHolesFromPart = 8;
+// Chosen: in a large heap, this part of it is exchanged for holes at a time, if it is more than
+// kHolesAtOnce.
+constexpr std::size_t kHolesAtOncePart = 256;
+// Chosen: a larger free object is a hole by itself, and may be the next one handed out.
+constexpr std::size_t kMostBytesForHoles = 2048;
+
+}  // namespace
 
 void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
   LockGuard guard(lock_);

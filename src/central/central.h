@@ -230,42 +230,17 @@ class Central {
   static constexpr std::uint32_t kClaimsPerWait = 64;
   static constexpr std::uint32_t kFirstPatience = 2 * kClaimsPerWait;
   static constexpr std::uint32_t kMostPatience = kFirstPatience << 12;
-  // Chosen: what a shard with threads keeps of a class before another shard may take a span of it.
-  static constexpr std::size_t kSpansToSpare = 2;
-  // Chosen: what grown transfer caches may hold while the heap grows.
-  static constexpr std::size_t kGrownTransferBytes = 1024 * 1024;
-  // Chosen: how much the heap has to change, in bytes and as a part of it, before grown transfer
-  // caches are checked again.
-  static constexpr std::size_t kGrownLookBytes = kGrownTransferBytes / 4;
-  static constexpr std::size_t kGrownLookPart = 128;
   // Chosen: from this size on, a few extra spans and cached objects do not show, and threads wait
   // for each other less. In a small heap they are some percent.
   static constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
-  // Chosen: threads get batches this large where objects come and go in batches. Where they come
-  // and go at random, a bin this large is rare, and the cost of a shard for it would show.
-  static constexpr std::size_t kBatchBytes = std::size_t{32} << 10;
-  static constexpr std::size_t kBatchOfSmall = 1024;
+  // Chosen: a batch of fewer objects is none, however large they are.
   static constexpr std::size_t kLeastBatch = 8;
-  // Chosen: from this size on a bin holds few objects. With a smaller limit, `slots` with 16
-  // threads took 1.5 times the memory; if small heaps were included, `ephemeral` took 1.07 times.
-  static constexpr std::size_t kLargeObjectBytes = 4096;
-  // Chosen: up to so many shards per processor, most of their threads may run at once. Threads that
-  // only wait have shards, too.
-  static constexpr unsigned kShardsAtOnce = 2;
   // Chosen: on two processors only large batches stay apart. Otherwise `handover` took 1.03 to 1.09
   // of the memory there, and batches were no faster.
   static constexpr unsigned kFewProcessors = 2;
-  // Chosen: how much may be free in spans, in bytes and as a part of the heap, before holes are
-  // decommitted.
-  static constexpr std::size_t kHolesFromBytes = std::size_t{4} << 20;
-  static constexpr std::size_t kHolesFromPart = 8;
-  // Chosen: how much growth is exchanged for holes at a time, in bytes and as a part of a large
-  // heap: one system call covers the holes of several spans, and few of the program's allocations
-  // make one.
+  // Chosen: how much growth is exchanged for holes at a time: one system call covers the holes of
+  // several spans, and few of the program's allocations make one.
   static constexpr std::size_t kHolesAtOnce = std::size_t{256} << 10;
-  static constexpr std::size_t kHolesAtOncePart = 256;
-  // Chosen: a larger free object is a hole by itself, and may be the next one handed out.
-  static constexpr std::size_t kMostBytesForHoles = 2048;
 
   template <typename Function>
   void for_each_shard(Function&& function) const noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/fatal.h"
 #include "central/central.h"
 
 namespace strata {
