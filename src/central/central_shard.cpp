@@ -20,6 +20,13 @@ constexpr std::size_t kMaxTransferObjects = 2048;
 constexpr std::size_t kMostTransferBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostTransferObjects = 16 * 1024;
 
+/// Where the kernel gives no more, other bookkeeping that came back makes room.
+/// \returns  nullptr when out of memory
+void* allocate_or_reuse(MetadataArena& metadata, std::size_t bytes) noexcept {
+  void* const memory = metadata.allocate_forever(bytes);
+  return memory != nullptr ? memory : metadata.allocate(bytes);
+}
+
 }  // namespace
 
 TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const noexcept {
@@ -37,9 +44,7 @@ TransferCache::Bounds CentralShard::transfer_bounds(unsigned size_class) const n
 [[gnu::noinline]] CentralShard::Class* CentralShard::make(unsigned size_class) noexcept {
   LockGuard guard(making_);
   if (Class* const found = find(size_class)) return found;  // another thread was first
-  void* memory = metadata_.allocate_forever(sizeof(Class));
-  // Where the kernel gives no more, other bookkeeping that came back makes room.
-  if (memory == nullptr) memory = metadata_.allocate(sizeof(Class));
+  void* const memory = allocate_or_reuse(metadata_, sizeof(Class));
   if (memory == nullptr) return nullptr;
   auto* const made =
       new (memory) Class{.list = {size_class, spans_, tally_, index_},
@@ -65,9 +70,7 @@ inline CentralShard::Lane& CentralShard::lane_of(Class& of, unsigned lane) noexc
   Lane* more = of.more.load(std::memory_order_relaxed);
   const unsigned lanes = lanes_of(of.list.size_class());
   if (more != nullptr || lanes == 1) return more;
-  const std::size_t bytes = (lanes - 1) * sizeof(Lane);
-  more = static_cast<Lane*>(metadata_.allocate_forever(bytes));
-  if (more == nullptr) more = static_cast<Lane*>(metadata_.allocate(bytes));
+  more = static_cast<Lane*>(allocate_or_reuse(metadata_, (lanes - 1) * sizeof(Lane)));
   if (more == nullptr) return nullptr;
   const TransferCache::Bounds bounds = transfer_bounds(of.list.size_class());
   for (unsigned lane = 1; lane < lanes; ++lane)
