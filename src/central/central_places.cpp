@@ -19,7 +19,7 @@ constexpr unsigned kShardsAtOnce = 2;
 
 void Central::enter(Place& place) noexcept {
   LockGuard guard(lock_);
-  place.shard_->add_threads(1);
+  place.shard_->add_thread();
   place.has_thread_ = true;
   place.lane_ = threads_of_lane_[0] == 0 ? 0 : least_used_lane();
   ++threads_of_lane_[place.lane_];
@@ -38,7 +38,7 @@ std::uint8_t Central::next_lane_of(const CentralShard& moved_to) const noexcept 
 
 void Central::leave(Place& place) noexcept {
   LockGuard guard(lock_);
-  place.shard_->add_threads(~std::uint32_t{0});
+  place.shard_->remove_thread();
   place.has_thread_ = false;
   --threads_of_lane_[place.lane_];
   place.met_ = 0;
@@ -101,9 +101,9 @@ void Central::move_thread(Place& place) noexcept {
     if (made == nullptr) return;
     best = made;
   }
-  place.shard_->add_threads(~std::uint32_t{0});
+  place.shard_->remove_thread();
   place.own_lane_ = best == &first_ ? place.lane_ : next_lane_of(*best);
-  best->add_threads(1);
+  best->add_thread();
   place.shard_ = best;
   place.just_moved_ = place.moved_;
 }

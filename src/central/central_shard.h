@@ -172,9 +172,8 @@ class CentralShard {
 
   /// How many threads it serves. Written under Central's lock, read anywhere as a hint (relaxed).
   std::uint32_t threads() const noexcept { return threads_.load(std::memory_order_relaxed); }
-  void add_threads(std::uint32_t count) noexcept {
-    threads_.store(threads() + count, std::memory_order_relaxed);
-  }
+  void add_thread() noexcept { threads_.store(threads() + 1, std::memory_order_relaxed); }
+  void remove_thread() noexcept { threads_.store(threads() - 1, std::memory_order_relaxed); }
 
   ClassStatistics statistics(unsigned size_class) const noexcept;
   void check_invariants() noexcept;
