@@ -94,8 +94,8 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 }
 
 /// Claims from another shard whose list of the class is not locked. If there is none, waits for the
-/// busy shard: the heap must not grow beside free objects. In a large heap, waits only if the shard
-/// is the thread's own and has more than a little.
+/// busy shard: the heap must not grow beside free objects. In a large heap, waits only where it
+/// `may_wait`, for the thread's own shard, and this has more than a little.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const auto try_claim = [&](CentralShard& other) -> std::size_t {
@@ -103,10 +103,10 @@ std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size
     return other.try_claim(size_class, end, count, 0, claimed_first(size_class)).count;
   };
   if (const std::size_t claimed = first_of_others(busy.index(), try_claim)) return claimed;
-  const std::size_t little =
-      is_large() ? kSpansToSpare * span_pages_of(size_class) * kPageBytes : 0;
   const std::size_t free_bytes = busy.free_objects(size_class) * SizeClassMap::bytes_of(size_class);
-  return (may_wait || !is_large()) && free_bytes > little ? busy.claim(size_class, end, count) : 0;
+  const std::size_t little = kSpansToSpare * span_pages_of(size_class) * kPageBytes;
+  const bool waits = is_large() ? may_wait && free_bytes > little : free_bytes != 0;
+  return waits ? busy.claim(size_class, end, count) : 0;
 }
 
 /// Claims for a shard that has no free object of the class: from idle memory first, so that the
@@ -262,21 +262,19 @@ std::size_t Central::destroy_kept(std::size_t bytes) noexcept {
   return destroyed;
 }
 
-std::size_t Central::release_unneeded() noexcept {
-  std::size_t returned = 0;
+void Central::release_unneeded() noexcept {
   for_each_shard([&](CentralShard& shard) {
     shard.take_unneeded([this](unsigned size_class, void** objects, std::size_t count) {
       release_to_spans(size_class, objects, count, Was::kIdle);
     });
   });
-  for_each_shard([&](CentralShard& shard) {
-    shard.for_each_list([&](CentralList& list) {
+  for_each_shard([](CentralShard& shard) {
+    shard.for_each_list([](CentralList& list) {
       list.look();
       list.destroy_unneeded();
-      returned += list.decommit_holes(CentralList::Spans::kQuiet);
+      list.decommit_holes(CentralList::Spans::kQuiet);
     });
   });
-  return returned;
 }
 
 std::size_t Central::release_all() noexcept {

@@ -152,9 +152,9 @@ class Central {
   /// Moves objects that the transfer caches did not need since the last call to their spans,
   /// destroys kept spans that were not needed, and decommits the holes of spans that were not used
   /// since.
-  /// \returns  bytes decommitted as holes
-  std::size_t release_unneeded() noexcept;
+  void release_unneeded() noexcept;
   /// Does the same for all objects in transfer caches, all kept spans and all holes.
+  /// \returns  bytes decommitted as holes
   std::size_t release_all() noexcept;
 
   /// Empties the transfer caches of the classes below `end_class` into the spans.
