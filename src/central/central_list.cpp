@@ -21,7 +21,7 @@ void CentralList::tell_tally() noexcept {
 }
 
 /// Subtracts an unlisted span from the counts.
-void CentralList::remove(Span& span) noexcept {
+void CentralList::uncount(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
   --span_count_;
   add_to(free_, std::size_t{0} - span.free_count);
@@ -74,7 +74,7 @@ Span* CentralList::give(Which which) noexcept {
     span = by_free_[std::bit_width(nonempty_) - 1].front();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);
-  remove(*span);
+  uncount(*span);
   return span;
 }
 
@@ -85,7 +85,7 @@ std::size_t CentralList::destroy_kept(std::size_t count, Was was) noexcept {
     Span* const span = kept_.back();
     if (span == nullptr) break;
     unlist(*span, span->free_count);
-    remove(*span);
+    uncount(*span);
     guard.unlock();
     spans_.destroy(*span, was);
     guard.lock();

@@ -282,7 +282,7 @@ class CentralList {
   }
   void list(Span& span) noexcept STRATA_REQUIRES(lock_);
   void unlist(Span& span, std::uint32_t free_count) noexcept STRATA_REQUIRES(lock_);
-  void remove(Span& span) noexcept STRATA_REQUIRES(lock_);
+  void uncount(Span& span) noexcept STRATA_REQUIRES(lock_);
 
   // Chosen: other threads wait for the lock while so many spans are examined.
   static constexpr unsigned kLooksPerHold = 256;

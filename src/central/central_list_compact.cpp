@@ -191,6 +191,7 @@ unsigned CentralList::place_in_order(const Span& span) const noexcept {
   return 1 + static_cast<unsigned>(std::min<std::uintptr_t>(part, kNearlyEmpty - 2));
 }
 
+/// Called last, so that list() saves no registers for it.
 void CentralList::list_in_order(Span& span) noexcept { list_at(place_in_order(span), span); }
 
 }  // namespace strata

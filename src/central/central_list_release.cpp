@@ -210,7 +210,7 @@ bool CentralList::put_back(Span& span, std::uint32_t free_before) noexcept {
   const bool is_idle = span.seen_free == span.free_count;
   if (is_empty && (span.hole_bytes != 0 || is_idle)) {
     // Nobody needed any of it, or a part is decommitted: the page heap has more use for the rest.
-    remove(span);
+    uncount(span);
     spans_.destroy(span, is_idle ? Was::kIdle : Was::kInUse);
     return false;
   }
