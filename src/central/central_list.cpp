@@ -71,7 +71,7 @@ void CentralList::receive(Span& span) noexcept {
 Span* CentralList::give(Which which) noexcept {
   Span* span = kept_.front();
   if (span == nullptr && which == Which::kEmptiest && nonempty_ != 0)
-    span = by_free_[std::bit_width(nonempty_) - 1].front();
+    span = by_place_[std::bit_width(nonempty_) - 1].front();
   if (span == nullptr) return nullptr;
   unlist(*span, span->free_count);
   uncount(*span);
@@ -105,14 +105,14 @@ std::size_t CentralList::destroy_unneeded() noexcept {
 
 void CentralList::forget_spans() noexcept {
   LockGuard guard(lock_);
-  for (auto& list : by_free_) list.forget_all();
+  for (auto& list : by_place_) list.forget_all();
   for (std::uint32_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
   least_kept_ = span_count_ = returned_ = away_ = nearly_empty_away_ = 0;
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
-  anew_at_ = kWidths;
+  anew_at_ = kPlaces;
   patience_ = 1;
   pending_.store(0, std::memory_order_relaxed);
   tally_.settle(0, said_);
@@ -126,12 +126,12 @@ std::size_t CentralList::decommit_holes(Spans which) noexcept {
   LockGuard guard(lock_);
   HoleBatch holes(spans_);
   unsigned looks = 0;
-  for (unsigned width = 1; width < kWidths; ++width) {
+  for (unsigned place = 1; place < kPlaces; ++place) {
     // Each span goes to the back once it has been looked at, so that the round is over when as many
     // were looked at as the list had. What others move meanwhile is seen in the next round.
-    for (std::size_t left = listed_[width]; left != 0 && !by_free_[width].is_empty(); --left) {
-      Span& span = *by_free_[width].front();
-      by_free_[width].move_to_back(span);
+    for (std::size_t left = listed_[place]; left != 0 && !by_place_[place].is_empty(); --left) {
+      Span& span = *by_place_[place].front();
+      by_place_[place].move_to_back(span);
       ++looks;
       if (is_due(span, which)) add_holes_of(span, holes);
       if (holes.is_full() || looks == kLooksPerHold) {
@@ -170,7 +170,7 @@ std::size_t CentralList::give_back(HoleBatch& holes, Comes comes) noexcept {
     --away_;
     if (span->place == kNearlyEmpty) --nearly_empty_away_;
     if (put_back(*span, span->free_count) && comes == Comes::kLast)
-      by_free_[span->place].move_to_back(*span);
+      by_place_[span->place].move_to_back(*span);
   }
   holes.clear();
   return returned;
@@ -181,15 +181,15 @@ std::size_t CentralList::decommit_holes_of_emptiest(std::size_t bytes) noexcept 
   lock_.lock();
   HoleBatch holes(spans_, HoleBatch::Why::kGrowth);
   std::size_t found = 0;
-  const unsigned widest =
+  const unsigned emptiest =
       is_compacting() ? kNearlyEmpty : static_cast<unsigned>(std::bit_width(objects_per_span_));
   std::size_t looks = HoleBatch::kMostSpans;
-  for (unsigned width = widest; width != 0 && width + 2 >= widest; --width) {
+  for (unsigned place = emptiest; place != 0 && place + 2 >= emptiest; --place) {
     // From the back: what was used longest ago.
-    for (std::size_t left = listed_[width];
+    for (std::size_t left = listed_[place];
          left != 0 && looks != 0 && found < bytes && !holes.is_full(); --left) {
-      Span& span = *by_free_[width].back();
-      by_free_[width].move_to_front(span);
+      Span& span = *by_place_[place].back();
+      by_place_[place].move_to_front(span);
       --looks;
       if (span.pending_bytes() >= span.bytes() / 4) found += add_holes_of(span, holes);
     }
@@ -227,10 +227,10 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
     least_kept_ = std::min(least_kept_, kept_spans());
     return;
   }
-  const unsigned width = span.place;
-  by_free_[width].remove(span);
-  --listed_[width];
-  if (by_free_[width].is_empty()) nonempty_ &= ~(1u << width);
+  const unsigned place = span.place;
+  by_place_[place].remove(span);
+  --listed_[place];
+  if (by_place_[place].is_empty()) nonempty_ &= ~(1u << place);
 }
 
 CentralList::Statistics CentralList::statistics() noexcept {
@@ -247,9 +247,9 @@ void CentralList::check_invariants() noexcept {
   LockGuard guard(lock_);
   std::size_t free = 0;
   std::size_t listed = 0;
-  for (unsigned width = 0; width < kWidths; ++width) {
-    std::size_t of_width = 0;
-    for (const Span& span : by_free_[width]) {
+  for (unsigned place = 0; place < kPlaces; ++place) {
+    std::size_t of_place = 0;
+    for (const Span& span : by_place_[place]) {
       std::size_t bits = 0;
       for (std::size_t word = 0; word < span.bitmap_words(); ++word) {
         STRATA_INVARIANT(word >= span.first_word || word < span.first_object / 64u ||
@@ -258,13 +258,13 @@ void CentralList::check_invariants() noexcept {
         bits += static_cast<std::size_t>(std::popcount(span.free_bits[word]));
       }
       STRATA_INVARIANT(bits == span.free_count, "a span's bitmap does not match its count");
-      STRATA_INVARIANT(span.place == width && (width == 0) == (bits == 0),
+      STRATA_INVARIANT(span.place == place && (place == 0) == (bits == 0),
                        "a span is in the wrong list");
       // Those of an earlier turn are put in order later.
       const bool is_in_order = span.turn == turn_;
-      STRATA_INVARIANT(!is_in_order || place_of(span) == width, "a span is in the wrong list");
+      STRATA_INVARIANT(!is_in_order || place_of(span) == place, "a span is in the wrong list");
       STRATA_INVARIANT(
-          (!is_in_order || span.relist_at == relist_at(width)) && bits < span.relist_at,
+          (!is_in_order || span.relist_at == relist_at(place)) && bits < span.relist_at,
           "a span does not know when to be in another list");
       STRATA_INVARIANT(bits != span.object_count, "a span without a claimed object is not kept");
       STRATA_INVARIANT(span.shard == shard_, "a span of another shard is in the list");
@@ -275,12 +275,13 @@ void CentralList::check_invariants() noexcept {
                        "more objects lie in a span's holes than are free");
       STRATA_INVARIANT(span.hole_bytes <= span.bytes(), "a span's holes are larger than itself");
       free += bits;
-      ++of_width;
+      ++of_place;
     }
-    listed += of_width;
-    STRATA_INVARIANT(of_width == listed_[width], "the spans of a list are miscounted");
-    STRATA_INVARIANT((width != 0 && !by_free_[width].is_empty()) == ((nonempty_ >> width & 1) != 0),
-                     "the summary of the span lists is wrong");
+    listed += of_place;
+    STRATA_INVARIANT(of_place == listed_[place], "the spans of a list are miscounted");
+    STRATA_INVARIANT(
+        (place != 0 && !by_place_[place].is_empty()) == ((nonempty_ >> place & 1) != 0),
+        "the summary of the span lists is wrong");
   }
   std::size_t kept = 0;
   for (const Span& span : kept_) {

@@ -187,16 +187,16 @@ class CentralList {
   }
 
  private:
-  // Spans in use are listed by the bit width of free_count: width 0 is full, 1 is one object from
-  // full, the widest (4096 objects, 13 bits) is nearly empty. While the list compacts, spans with
-  // free objects are listed by address: list 1 has the lowest part of the addresses, the last list
-  // the nearly empty spans.
-  static constexpr unsigned kWidths = 14;
-  static constexpr unsigned kNearlyEmpty = kWidths - 1;
+  // Spans in use are listed at the place that is the bit width of free_count: 0 is full, 1 is one
+  // object from full, the last one (4096 objects, 13 bits) is nearly empty. While the list
+  // compacts, spans with free objects are listed by address: place 1 has the lowest part of the
+  // addresses, the last place the nearly empty spans.
+  static constexpr unsigned kPlaces = 14;
+  static constexpr unsigned kNearlyEmpty = kPlaces - 1;
   // Chosen: a span with a smaller share of its objects claimed serves last.
   static constexpr std::uint32_t kNearlyEmptyShare = 8;
-  static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // widths with free objects
-  static_assert((kPageBytes / SizeClassMap::kGrain) >> (kWidths - 1) == 0,
+  static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // places with free objects
+  static_assert((kPageBytes / SizeClassMap::kGrain) >> (kPlaces - 1) == 0,
                 "a free count has fewer bits than lists");
 
   /// Adds to a sum that is written under a lock and read without it.
@@ -253,7 +253,7 @@ class CentralList {
     next_lowest_ = std::min(next_lowest_, start);
     next_highest_ = std::max(next_highest_, start);
   }
-  bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kWidths; }
+  bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kPlaces; }
   [[gnu::cold, gnu::noinline]] void list_some_anew() noexcept STRATA_REQUIRES(lock_);
   /// Which list a span in use belongs in.
   unsigned place_of(const Span& span) const noexcept STRATA_REQUIRES(lock_) {
@@ -276,7 +276,7 @@ class CentralList {
     span.place = static_cast<std::uint8_t>(place);
     span.turn = turn_;
     span.relist_at = relist_at(place);
-    by_free_[place].push_front(span);
+    by_place_[place].push_front(span);
     ++listed_[place];
     nonempty_ |= kNonempty & 1u << place;
   }
@@ -326,12 +326,12 @@ class CentralList {
 
   // Everything below is written under lock_, by each batch.
   alignas(detail::kCacheLineBytes) Lock lock_{LockRank::kCentral};
-  // Bit w of kNonempty: by_free_[w] has a span.
+  // Bit p of kNonempty: by_place_[p] has a span.
   std::uint32_t nonempty_ STRATA_GUARDED_BY(lock_) = 0;
-  IntrusiveList<Span> by_free_[kWidths] STRATA_GUARDED_BY(lock_);
-  std::uint32_t listed_[kWidths] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_free_[w] has
-  IntrusiveList<Span> kept_
-      STRATA_GUARDED_BY(lock_);  // every object is free, and all of it is held; latest first
+  IntrusiveList<Span> by_place_[kPlaces] STRATA_GUARDED_BY(lock_);
+  std::uint32_t listed_[kPlaces] STRATA_GUARDED_BY(lock_) = {};  // how many spans by_place_[p] has
+  // Every object is free, and all of it is held; latest first.
+  IntrusiveList<Span> kept_ STRATA_GUARDED_BY(lock_);
   std::size_t least_kept_ STRATA_GUARDED_BY(lock_) = 0;  // since the last destroy_unneeded()
   // How many objects have to be free before returned ones are counted. 0 while the list compacts,
   // and until all spans have followed its end.
@@ -340,7 +340,7 @@ class CentralList {
   // of the new turn some at a time. Still to do: anew_left_ spans of list anew_at_, and all lists
   // after it.
   std::uint8_t turn_ STRATA_GUARDED_BY(lock_) = 0;
-  std::uint8_t anew_at_ STRATA_GUARDED_BY(lock_) = kWidths;
+  std::uint8_t anew_at_ STRATA_GUARDED_BY(lock_) = kPlaces;
   std::uint32_t anew_left_ STRATA_GUARDED_BY(lock_) = 0;
   // While it compacts: the lowest address of its spans when the turn began, and the size of each
   // list's part of the addresses.

@@ -223,7 +223,7 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
 /// The fullest span with a free object, or the first by address while the list compacts. It is
 /// unlisted until count_taken().
 Span* CentralList::take_span_with_free_objects() noexcept {
-  Span* span = nonempty_ != 0 ? by_free_[std::countr_zero(nonempty_)].front() : kept_.front();
+  Span* span = nonempty_ != 0 ? by_place_[std::countr_zero(nonempty_)].front() : kept_.front();
   if (span != nullptr && !spans_.fill_holes(*span)) [[unlikely]]
     span = find_without_holes();
   if (span == nullptr) return nullptr;
@@ -239,12 +239,12 @@ Span* CentralList::take_span_with_free_objects() noexcept {
 /// examined go to the back of their list, so that the next call examines others.
 [[gnu::cold, gnu::noinline]] Span* CentralList::find_without_holes() noexcept {
   if (!kept_.is_empty()) return kept_.front();
-  for (unsigned width = 1; width < kWidths; ++width) {
-    std::size_t looks = std::min<std::size_t>(listed_[width], kLooksPerHold);
+  for (unsigned place = 1; place < kPlaces; ++place) {
+    std::size_t looks = std::min<std::size_t>(listed_[place], kLooksPerHold);
     for (; looks != 0; --looks) {
-      Span& span = *by_free_[width].front();
+      Span& span = *by_place_[place].front();
       if (span.hole_bytes == 0) return &span;
-      by_free_[width].move_to_back(span);
+      by_place_[place].move_to_back(span);
     }
   }
   return nullptr;

@@ -160,22 +160,22 @@ void CentralList::follow_turn(Span& span, std::uint32_t free_before) noexcept {
 /// already, or stay as they are until the next turn.
 void CentralList::list_some_anew() noexcept {
   for (unsigned looks = 0; looks != kLooksPerHold; ++looks) {
-    while (anew_left_ == 0 || by_free_[anew_at_].is_empty()) {
-      if (++anew_at_ == kWidths) {
+    while (anew_left_ == 0 || by_place_[anew_at_].is_empty()) {
+      if (++anew_at_ == kPlaces) {
         if (!is_compacting()) watched_from_ = worth_compacting(size_class_);
         return;
       }
       anew_left_ = listed_[anew_at_];
     }
     --anew_left_;
-    Span& span = *by_free_[anew_at_].back();
+    Span& span = *by_place_[anew_at_].back();
     note_place(span);
     if (span.turn != turn_) {
       unlist(span, span.free_count);
       follow_turn(span, span.free_count);
       list(span);
     } else {
-      by_free_[anew_at_].move_to_front(span);
+      by_place_[anew_at_].move_to_front(span);
     }
   }
 }
