@@ -26,10 +26,6 @@ std::vector<void*> numbered(std::size_t first, std::size_t count) {
   return objects;
 }
 
-std::size_t insert(TransferCache& cache, void* const* objects, std::size_t count) {
-  return cache.try_insert(objects, count);
-}
-
 struct TransferCacheTest : ::testing::Test {
   os::FakePageSource pages;
   MetadataArena metadata{pages};
@@ -59,23 +55,23 @@ TEST_F(TransferCacheTest, MapsNothingUntilSomethingIsInserted) {
 
 TEST_F(TransferCacheTest, ABatchComesOutAsItWentIn) {
   const std::vector<void*> objects = numbered(1, 10);
-  EXPECT_EQ(insert(cache, objects.data(), 10), 10u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 10), 10u);
   EXPECT_EQ(remove(10), objects);
   EXPECT_EQ(cache.size(), 0u);
 }
 
 TEST_F(TransferCacheTest, TheLatestComeOutFirst) {
-  insert(cache, numbered(1, 10).data(), 10);
-  insert(cache, numbered(100, 4).data(), 4);
+  cache.try_insert(numbered(1, 10).data(), 10);
+  cache.try_insert(numbered(100, 4).data(), 4);
   EXPECT_EQ(remove(4), numbered(100, 4));
   EXPECT_EQ(remove(20), numbered(1, 10));
 }
 
 TEST_F(TransferCacheTest, TakesTheLastOnesWhenNotAllFit) {
-  EXPECT_EQ(insert(cache, numbered(1, kCapacity - 2).data(), kCapacity - 2), kCapacity - 2);
+  EXPECT_EQ(cache.try_insert(numbered(1, kCapacity - 2).data(), kCapacity - 2), kCapacity - 2);
   const std::vector<void*> objects = numbered(100, 5);
-  EXPECT_EQ(insert(cache, objects.data(), 5), 2u);
-  EXPECT_EQ(insert(cache, objects.data(), 3), 0u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 5), 2u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 3), 0u);
   EXPECT_EQ(remove(2), std::vector<void*>(objects.begin() + 3, objects.end()));
 }
 
@@ -102,7 +98,7 @@ TEST_F(TransferCacheTest, ATryDoesAsMuchUnlessAnotherThreadIsAtIt) {
 TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
   const std::vector<void*> batch = numbered(1, 10);
   std::vector<void*> out(10);
-  insert(cache, batch.data(), batch.size());
+  cache.try_insert(batch.data(), batch.size());
   cache.lock().lock();
   std::thread([&] { EXPECT_EQ(cache.try_take(out.data() + 10, 10), 0u); }).join();
   cache.lock().unlock();
@@ -114,9 +110,9 @@ TEST_F(TransferCacheTest, AnotherShardTakesFromItUnlessAThreadIsAtIt) {
 TEST_F(TransferCacheTest, TakesAFewWithoutMemoryForMoreSlots) {
   pages.refuse_call(1);
   const std::vector<void*> objects = numbered(1, 10);
-  EXPECT_EQ(insert(cache, objects.data(), 10), 4u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 10), 4u);
   EXPECT_EQ(cache.size(), 4u);
-  EXPECT_EQ(insert(cache, objects.data(), 6), 6u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 6), 6u);
   std::vector<void*> expected(objects.begin() + 6, objects.end());
   expected.insert(expected.end(), objects.begin(), objects.begin() + 6);
   EXPECT_EQ(remove(10), expected);
@@ -125,15 +121,15 @@ TEST_F(TransferCacheTest, TakesAFewWithoutMemoryForMoreSlots) {
 TEST_F(TransferCacheTest, AFewObjectsTakeNoOtherMemory) {
   pages.refuse_from_call(1);
   const std::vector<void*> objects = numbered(1, 4);
-  EXPECT_EQ(insert(cache, objects.data(), 4), 4u);
+  EXPECT_EQ(cache.try_insert(objects.data(), 4), 4u);
   EXPECT_EQ(remove(4), objects);
 }
 
 TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
-  insert(cache, numbered(1, 20).data(), 20);
+  cache.try_insert(numbered(1, 20).data(), 20);
   EXPECT_TRUE(take_unneeded().empty());  // it came during this round
   remove(5);
-  insert(cache, numbered(100, 3).data(), 3);
+  cache.try_insert(numbered(100, 3).data(), 3);
   EXPECT_EQ(take_unneeded(), numbered(1, 15));
   EXPECT_EQ(cache.size(), 3u);
   EXPECT_EQ(take_unneeded(), numbered(100, 3));
@@ -142,7 +138,7 @@ TEST_F(TransferCacheTest, WhatLayThereForAWholeRoundIsUnneeded) {
 
 TEST_F(TransferCacheTest, ABatchThatPassesInEveryRoundStays) {
   for (int round = 0; round < 5; ++round) {
-    insert(cache, numbered(1, 20).data(), 20);
+    cache.try_insert(numbered(1, 20).data(), 20);
     EXPECT_TRUE(take_unneeded().empty());
     EXPECT_EQ(remove(20).size(), 20u);
   }
@@ -158,7 +154,7 @@ struct GrowingTransferCacheTest : ::testing::Test {
   /// How many of 1000 objects the cache takes; they are removed again as claims do it.
   std::size_t pass() {
     const std::vector<void*> objects = numbered(1, 1000);
-    const std::size_t taken = insert(cache, objects.data(), objects.size());
+    const std::size_t taken = cache.try_insert(objects.data(), objects.size());
     std::vector<void*> out(1000);
     EXPECT_EQ(cache.try_remove(out.data() + 1000, 1000).count, taken);
     EXPECT_TRUE(std::equal(out.end() - static_cast<std::ptrdiff_t>(taken), out.end(),
@@ -178,7 +174,7 @@ TEST_F(GrowingTransferCacheTest, OneThatRanOverAndThenDryMayHoldTwiceAsMuch) {
 
 TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
   for (int i = 0; i < 5; ++i) {
-    insert(cache, numbered(1, 20).data(), 20);
+    cache.try_insert(numbered(1, 20).data(), 20);
     std::vector<void*> out(4);
     cache.try_remove(out.data() + 4, 4);
   }
@@ -188,7 +184,7 @@ TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
 
 TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) {
   for (int i = 0; i < 5; ++i) {
-    insert(cache, numbered(1, 20).data(), 20);
+    cache.try_insert(numbered(1, 20).data(), 20);
     std::vector<void*> out(8);
     EXPECT_EQ(cache.try_take(out.data() + 8, 8), 8u);
   }
@@ -197,23 +193,23 @@ TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) 
 TEST_F(GrowingTransferCacheTest, WhatIsUnneededLeavesItSmallerAgain) {
   while (pass() < 100) {
   }
-  insert(cache, numbered(1, 100).data(), 100);
+  cache.try_insert(numbered(1, 100).data(), 100);
   EXPECT_EQ(cache.grown_bytes(), 92 * kObjectBytes);
   void* out[50];
   EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 50u);
   EXPECT_EQ(cache.take_unneeded(out, 50), 0u);
-  EXPECT_EQ(insert(cache, numbered(1, 100).data(), 100), 8u);
+  EXPECT_EQ(cache.try_insert(numbered(1, 100).data(), 100), 8u);
 }
 
 TEST_F(GrowingTransferCacheTest, ItCanBeMadeSmallWithObjectsInIt) {
   while (pass() < 100) {
   }
-  insert(cache, numbered(1, 50).data(), 50);
+  cache.try_insert(numbered(1, 50).data(), 50);
   cache.shrink();
   EXPECT_TRUE(cache.is_full());
-  EXPECT_EQ(insert(cache, numbered(1, 10).data(), 10), 0u);
+  EXPECT_EQ(cache.try_insert(numbered(1, 10).data(), 10), 0u);
   std::vector<void*> out(50);
   EXPECT_EQ(cache.remove(out.data() + 50, 50), 50u);
   EXPECT_EQ(out, numbered(1, 50));
@@ -224,7 +220,7 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   const auto grow = [](TransferCache& grown) {
     const std::vector<void*> objects = numbered(1, 16 * 1024);
     std::vector<void*> out(objects.size());
-    while (insert(grown, objects.data(), objects.size()) < objects.size())
+    while (grown.try_insert(objects.data(), objects.size()) < objects.size())
       grown.try_remove(out.data() + out.size(), out.size());
     return grown.remove(out.data() + out.size(), out.size());
   };
@@ -236,14 +232,14 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
   ASSERT_EQ(grow(second), 16u * 1024);
   EXPECT_EQ(metadata.mapped_bytes(), mapped);
   const std::vector<void*> objects = numbered(1, 16 * 1024);
-  insert(second, objects.data(), objects.size());
-  insert(first, numbered(0, 1).data(), 1);
+  second.try_insert(objects.data(), objects.size());
+  first.try_insert(numbered(0, 1).data(), 1);
   std::vector<void*> removed(objects.size());
   second.remove(removed.data() + removed.size(), removed.size());
   EXPECT_EQ(removed, objects) << "what the first one gets is not in the slots that it gave back";
   // A cache that shrinks because it is not needed gives its slots back, too.
   void* out[64];
-  while (insert(second, numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
+  while (second.try_insert(numbered(1, 16 * 1024).data(), 16 * 1024) > 8) {
     while (second.take_unneeded(out, 64) != 0) continue;
     while (second.take_unneeded(out, 64) != 0) continue;
   }
@@ -254,13 +250,13 @@ TEST_F(GrowingTransferCacheTest, TheSlotsOfOneThatWasMadeSmallServeOthers) {
 }
 
 TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
-  insert(cache, numbered(1, 8).data(), 8);
+  cache.try_insert(numbered(1, 8).data(), 8);
   EXPECT_EQ(tally.said(), 0) << "too little to say";
   std::vector<void*> out(100);
   cache.remove(out.data() + 8, 8);
   while (pass() < 100) {
   }
-  insert(cache, numbered(1, 100).data(), 100);
+  cache.try_insert(numbered(1, 100).data(), 100);
   EXPECT_EQ(tally.said(), 100 * std::ptrdiff_t{kObjectBytes});
   cache.remove(out.data() + 99, 99);
   EXPECT_EQ(tally.said(), 100 * std::ptrdiff_t{kObjectBytes})
@@ -272,7 +268,7 @@ TEST_F(GrowingTransferCacheTest, TheTallyKnowsWhatLiesInALargeOne) {
 }
 
 TEST_F(GrowingTransferCacheTest, WhatItHasForgottenIsUnneededNoMore) {
-  insert(cache, numbered(1, 8).data(), 8);
+  cache.try_insert(numbered(1, 8).data(), 8);
   std::vector<void*> out(8);
   EXPECT_EQ(cache.take_unneeded(out.data(), 8), 0u);  // a round begins, in which it has 8 objects
   cache.forget_objects();
@@ -306,7 +302,7 @@ TEST_F(TransferCacheRandomTest, IsAStackThatLosesItsBottom) {
     switch (below(6)) {
       case 0:
       case 1: {
-        const std::size_t taken = insert(cache, batch.data(), count);
+        const std::size_t taken = cache.try_insert(batch.data(), count);
         ASSERT_TRUE(taken == count || cache.is_full());
         model.insert(model.end(), batch.end() - static_cast<std::ptrdiff_t>(taken), batch.end());
         next += count;
