@@ -50,7 +50,7 @@ bool MallocInstance::start_thread(ThreadState& thread) noexcept {
   }
   if (is_gated(thread)) thread.frees_left = kFreesAtOnce;
   // May allocate: the cache is in place.
-  if (host_.follow_thread(*cache)) registry.enroll(*cache, thread, true);
+  if (host_.follow_thread(*cache)) registry.enroll(*cache, thread);
   return true;
 }
 

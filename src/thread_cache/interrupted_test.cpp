@@ -52,7 +52,7 @@ struct InterruptedTest : ::testing::Test {
 
   InterruptedTest() {
     g_thread = {};
-    registry.enroll(cache, g_thread, true);
+    registry.enroll(cache, g_thread);
   }
   std::size_t claimed() { return central->statistics(kClass).spans.claimed_objects; }
 };

@@ -44,19 +44,18 @@ ThreadCache* ThreadRegistry::adopt(ThreadState* thread) noexcept {
   if (++in_use_count_ > 1) make_room();
   budget_.add_thread();
   central_.enter(cache->place());
-  if (thread != nullptr) enroll(*cache, *thread);
+  if (thread != nullptr) give_bins(*cache, *thread);
   return cache;
 }
 
-bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread,
-                            bool is_told_of_exit) noexcept {
+bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread) noexcept {
   LockGuard guard(lock_);
-  if (!enroll(cache, thread)) return false;
-  cache.is_told_of_exit_ = is_told_of_exit;
-  return true;
+  const bool is_enrolled = give_bins(cache, thread);
+  if (is_enrolled) cache.is_told_of_exit_ = true;
+  return is_enrolled;
 }
 
-bool ThreadRegistry::enroll(ThreadCache& cache, ThreadState& thread) noexcept {
+bool ThreadRegistry::give_bins(ThreadCache& cache, ThreadState& thread) noexcept {
   if (thread.cache != nullptr && thread.cache != &cache) return false;
   ObjectBins& bins = gate_ != nullptr ? *gate_ : cache;
   thread.cache = &cache;
@@ -148,12 +147,11 @@ void ThreadRegistry::retire(ThreadCache& cache, ThreadCache::Way way) noexcept {
   empty_.push_front(*empty);
 }
 
-/// Makes room_.
-/// \returns  False when out of memory.
-bool ThreadRegistry::make_room() noexcept {
+/// \returns  room_; nullptr when out of memory
+void** ThreadRegistry::make_room() noexcept {
   if (room_ == nullptr)
     room_ = static_cast<void**>(metadata_.allocate_forever(kRoomSlots * sizeof(void*)));
-  return room_ != nullptr;
+  return room_;
 }
 
 std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
@@ -161,8 +159,8 @@ std::size_t ThreadRegistry::take_over(ThreadCache::Owners which) noexcept {
   std::size_t left;
   {
     LockGuard guard(lock_);
-    if (!make_room()) return 0;
-    room = room_;
+    room = make_room();
+    if (room == nullptr) return 0;
     left = in_use_count_;
   }
   std::size_t moved = 0;

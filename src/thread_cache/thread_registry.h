@@ -35,9 +35,9 @@ class ThreadRegistry {
   ThreadCache* adopt(ThreadState* thread = nullptr) noexcept;
 
   /// Makes the cache the bins of `thread`, also for malloc unless that is redirected.
-  /// \param is_told_of_exit  park() will be called before the thread's state is gone
+  /// \pre      park() will be called before the thread's state is gone
   /// \returns  False if it has another cache already, which a signal handler adopted.
-  bool enroll(ThreadCache& cache, ThreadState& thread, bool is_told_of_exit) noexcept;
+  bool enroll(ThreadCache& cache, ThreadState& thread) noexcept;
   /// From now on threads get `gate` as their bins, which sends every call to the slow path, with
   /// their cache beside it. Call before the first thread.
   void put_before_caches(ObjectBins& gate) noexcept {
@@ -101,11 +101,14 @@ class ThreadRegistry {
  private:
   // Chosen: as many as a pool of workers restarts at once; more would hoard memory.
   static constexpr std::size_t kMaxParked = 16;
+  // Chosen: all objects of a usual cache. One that holds more is taken over in turns.
+  static constexpr std::size_t kRoomSlots = 2048;
+  static constexpr unsigned kMostTurns = 8;
 
-  bool enroll(ThreadCache& cache, ThreadState& thread) noexcept STRATA_REQUIRES(lock_);
+  bool give_bins(ThreadCache& cache, ThreadState& thread) noexcept STRATA_REQUIRES(lock_);
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
   void retire(ThreadCache& cache, ThreadCache::Way way) noexcept STRATA_REQUIRES(sweeping_);
-  bool make_room() noexcept STRATA_REQUIRES(lock_);
+  void** make_room() noexcept STRATA_REQUIRES(lock_);
   std::size_t flush(ThreadCache::Owners which) noexcept;
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);
   void count_parked(const ThreadCache& cache, bool is_parked) noexcept STRATA_REQUIRES(lock_);
@@ -127,9 +130,6 @@ class ThreadRegistry {
   std::size_t parked_count_ STRATA_GUARDED_BY(lock_) = 0;
   // How many of the parked caches, the oldest ones, have waited through a round.
   std::size_t parked_long_ STRATA_GUARDED_BY(lock_) = 0;
-  // Chosen: all objects of a usual cache; one that holds more is taken over in parts.
-  static constexpr std::size_t kRoomSlots = 2048;
-  static constexpr unsigned kMostTurns = 8;
   // For take_over(): made with the second thread, used under sweeping_.
   void** room_ STRATA_GUARDED_BY(lock_) = nullptr;
   std::atomic<std::size_t> parked_bytes_{0};  // written under lock_, read anywhere

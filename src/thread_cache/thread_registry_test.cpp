@@ -253,11 +253,11 @@ TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHas
   ThreadCache& cache = *registry.adopt();
   ThreadState thread{&none, &none, &none};
   registry.put_before_caches(gate);
-  ASSERT_TRUE(registry.enroll(cache, thread, false));
+  ASSERT_TRUE(registry.enroll(cache, thread));
   EXPECT_EQ(thread.free_bins, &gate);
   EXPECT_EQ(thread.verified_bins, &cache);
   registry.put_nothing_before_caches();
-  ASSERT_TRUE(registry.enroll(cache, thread, true));
+  ASSERT_TRUE(registry.enroll(cache, thread));
   EXPECT_EQ(thread.free_bins, &cache);
   EXPECT_EQ(thread.verified_bins, &none);
   EXPECT_EQ(&thread.for_malloc(), &cache);
@@ -269,7 +269,7 @@ TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
   ObjectBins& other = EmptyBins::g_all[2];
   const auto begin = [&](void* place) {
     auto* const thread = new (place) ThreadState{&none, &none, &none};
-    EXPECT_TRUE(registry.enroll(*registry.adopt(thread), *thread, true));
+    EXPECT_TRUE(registry.enroll(*registry.adopt(thread), *thread));
     return thread;
   };
   void* const unmapped = os::kernel_pages().map(os::page_bytes());
