@@ -1025,10 +1025,19 @@ struct BusyCentralTest : ::testing::Test {
     for (Central::Place& place : places) central.enter(place);
     central.move_on(places[1], c);
     ASSERT_EQ(central.claim(places[1], c, elsewhere + 2, 2), 2u);
+    if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   }
   void TearDown() override {
     for (Central::Place& place : places) central.leave(place);
     central.check_invariants();
+  }
+  /// Objects of the first thread, a multiple of 64; the first 40 are free in their span.
+  std::vector<void*> claim_and_free_some(std::size_t count) {
+    std::vector<void*> objects(count);
+    for (std::size_t i = 64; i <= count; i += 64)
+      EXPECT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
+    central.release_to_spans(c, objects.data(), 40);
+    return objects;
   }
   /// Runs `action()` in another thread while the list that has the object is locked.
   template <typename Action>
@@ -1039,10 +1048,7 @@ struct BusyCentralTest : ::testing::Test {
 };
 
 TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
-  std::vector<void*> objects(64);
-  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
-  central.release_to_spans(c, objects.data(), 40);
+  std::vector<void*> objects = claim_and_free_some(64);
 
   void* passed = nullptr;
   while_busy(c, objects[40], [&] { EXPECT_EQ(central.claim(places[0], c, &passed + 1, 1), 1u); });
@@ -1056,10 +1062,7 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
 }
 
 TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
-  std::vector<void*> objects(64);
-  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
-  central.release_to_spans(c, objects.data(), 40);
+  std::vector<void*> objects = claim_and_free_some(64);
   central.leave(places[1]);  // so that there is room in the other shard
   // Where the thread's next object is.
   const auto claim = [&] {
@@ -1084,7 +1087,6 @@ TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
 
 /// The thread has a shard of its own already, and its batches have few objects.
 TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOnManyProcessors) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
   const unsigned large = SizeClassMap::class_of(8192);
   const auto meets_and_moves = [&](unsigned size_class) {
     central.leave(places[1]);  // so that earlier meetings do not count
@@ -1122,10 +1124,7 @@ TEST_F(BusyCentralTest, AClassOfLargeObjectsMovesAtTheFirstMeetingInALargeHeapOn
 }
 
 TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
-  std::vector<void*> objects(64);
-  ASSERT_EQ(central.claim(places[0], c, objects.data() + 64, 64), 64u);
-  central.release_to_spans(c, objects.data(), 40);
+  std::vector<void*> objects = claim_and_free_some(64);
 
   while_busy(c, objects[40], [&] { EXPECT_FALSE(central.try_release_to_span(c, objects[40])); });
   EXPECT_EQ(central.statistics(c).spans.waits, 0u);
@@ -1137,10 +1136,7 @@ TEST_F(BusyCentralTest, AnObjectGoesToItsSpanUnlessAnotherThreadIsAtTheList) {
 }
 
 TEST_F(BusyCentralTest, WhatABusyListHasSpansForIsStoredElsewhere) {
-  if (os::page_bytes() == kPageBytes) GTEST_SKIP() << "a span is one OS page";
-  std::vector<void*> objects(128);
-  for (int i : {64, 128}) ASSERT_EQ(central.claim(places[0], c, objects.data() + i, 64), 64u);
-  central.release_to_spans(c, objects.data(), 40);
+  std::vector<void*> objects = claim_and_free_some(128);
 
   // More objects than the transfer cache of the first shard, which is not locked, has room for.
   while_busy(c, objects[40], [&] { release_as_new_thread(central, c, objects.data() + 40, 88); });
