@@ -303,7 +303,7 @@ class MallocInstance {
   /// The bins of threads without a cache: they have ended, or full checks are on.
   static ObjectBins& direct_bins() noexcept { return EmptyBins::g_all[EmptyBins::kDirect]; }
   /// The bins of threads whose frees are verified, with their caches behind.
-  static ObjectBins& verifying_bins() noexcept { return EmptyBins::g_all[2]; }
+  static ObjectBins& verifying_bins() noexcept { return EmptyBins::g_all[EmptyBins::kVerifying]; }
 
   static bool is_fresh(const ThreadState& thread) noexcept {
     return thread.free_bins == &fresh_bins();

@@ -138,8 +138,9 @@ class EmptyBins {
   static EmptyBins g_all;  ///< never written
 
   static constexpr std::size_t kCount = 4;
-  static constexpr std::size_t kDirect = 1;  ///< threads without a cache have these
-  static constexpr std::size_t kHidden = 3;  ///< owners of a cache, while its bins are moved
+  static constexpr std::size_t kDirect = 1;     ///< threads without a cache have these
+  static constexpr std::size_t kVerifying = 2;  ///< threads whose frees are verified
+  static constexpr std::size_t kHidden = 3;     ///< owners of a cache, while its bins are moved
 
   constexpr EmptyBins() noexcept : first_{}, more_{} {
     for (void**& word : more_) word = &ObjectBins::g_empty_slot;

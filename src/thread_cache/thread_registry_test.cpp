@@ -249,7 +249,7 @@ TEST_F(ThreadRegistryTest, AForkHoldsTheBinsOfEveryThread) {
 
 TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHasItsCacheAlone) {
   ObjectBins& none = EmptyBins::g_all.first();
-  ObjectBins& gate = EmptyBins::g_all[2];
+  ObjectBins& gate = EmptyBins::g_all[EmptyBins::kVerifying];
   ThreadCache& cache = *registry.adopt();
   ThreadState thread{&none, &none, &none};
   registry.put_before_caches(gate);
@@ -266,7 +266,7 @@ TEST_F(ThreadRegistryTest, AThreadThatIsEnrolledAgainAfterTheGateWasTakenAwayHas
 /// Such as a thread whose first call was in the last of its exit hooks.
 TEST_F(ThreadRegistryTest, TheStateOfAThreadThatEndedUnnoticedIsNotTouched) {
   ObjectBins& none = EmptyBins::g_all.first();
-  ObjectBins& other = EmptyBins::g_all[2];
+  ObjectBins& other = EmptyBins::g_all[EmptyBins::kVerifying];
   const auto begin = [&](void* place) {
     auto* const thread = new (place) ThreadState{&none, &none, &none};
     EXPECT_TRUE(registry.enroll(*registry.adopt(thread), *thread));
