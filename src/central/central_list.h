@@ -213,8 +213,7 @@ class CentralList {
   Span* give(Which which) noexcept STRATA_REQUIRES(lock_);
   Span* take_span_with_free_objects() noexcept STRATA_REQUIRES(lock_);
   Span* find_without_holes() noexcept STRATA_REQUIRES(lock_);
-  void count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept
-      STRATA_REQUIRES(lock_);
+  std::ptrdiff_t count_taken(Span& span, std::size_t taken) noexcept STRATA_REQUIRES(lock_);
   void add_pending(std::ptrdiff_t bytes) noexcept STRATA_REQUIRES(lock_);
   void take_back_marks(void** objects, std::size_t count, Classes classes) noexcept
       STRATA_REQUIRES(lock_);

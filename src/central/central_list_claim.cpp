@@ -190,7 +190,7 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count, From from,
     if (left != 0)
       end = from == From::kLowest ? take_lowest(*span, end, left) : take_highest(*span, end, left);
     if (span->fresh_objects != 0) mark_fresh(*span, end, taken);
-    count_taken(*span, taken, pending);
+    pending -= count_taken(*span, taken);
     claimed += taken;
   }
   add_pending(pending);
@@ -199,7 +199,6 @@ std::size_t CentralList::claim_locked(void** end, std::size_t count, From from,
 
 void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   LockGuard guard(lock_);
-  std::ptrdiff_t pending = 0;
   Span* const span = take_span_with_free_objects();
   if (span == nullptr) return nullptr;
   const std::size_t words = span->bitmap_words();
@@ -213,8 +212,7 @@ void* CentralList::claim_at_random(std::uint64_t random) noexcept {
   const auto turn = static_cast<int>(first % 64);
   const int bit = (std::countr_zero(std::rotr(free_in(word), turn)) + turn) % 64;
   span->free_bits[word] &= ~(std::uint64_t{1} << bit);
-  count_taken(*span, 1, pending);
-  add_pending(pending);
+  add_pending(-count_taken(*span, 1));
   void* const object =
       span->start + (word * 64 + static_cast<std::size_t>(bit)) * span->object_bytes;
   return span->fresh_objects != 0 ? span->take_fresh(object) : object;
@@ -251,15 +249,16 @@ Span* CentralList::take_span_with_free_objects() noexcept {
 }
 
 /// Accounts for claimed objects, and lists the span again.
-void CentralList::count_taken(Span& span, std::size_t taken, std::ptrdiff_t& pending) noexcept {
+/// \returns  how many of its pending bytes they were
+std::ptrdiff_t CentralList::count_taken(Span& span, std::size_t taken) noexcept {
   const std::uint32_t pending_before = span.free_count - span.decommitted_free;
   span.free_count -= static_cast<std::uint32_t>(taken);
   span.decommitted_free = std::min(span.decommitted_free, span.free_count);
   span.seen_free = kNotSeen;
   const std::uint32_t gone = pending_before - (span.free_count - span.decommitted_free);
-  pending -= static_cast<std::ptrdiff_t>(std::size_t{gone} * span.object_bytes);
   add_to(free_, std::size_t{0} - taken);
   list(span);
+  return static_cast<std::ptrdiff_t>(std::size_t{gone} * span.object_bytes);
 }
 
 }  // namespace strata
