@@ -34,9 +34,8 @@ HugeHeap::Block HugeHeap::allocate(std::size_t bytes, std::size_t alignment) noe
     LockGuard guard(lock_);
     if (!live_.make_room() || !kept_.make_room()) return {nullptr, false};
     if (kept_.take_fitting(rounded, alignment, range)) {
-      void* const kept = reinterpret_cast<void*>(range.address);
-      insert(kept, {rounded, rounded});
-      return {kept, false};
+      insert(range.start(), {rounded, rounded});
+      return {range.start(), false};
     }
     if (!is_allowed(rounded)) return {nullptr, false};
     // Under the same lock, so that the largest range is shorter than the block.
@@ -53,9 +52,8 @@ void* HugeHeap::allocate_to_grow(std::size_t bytes) noexcept {
   LockGuard guard(lock_);
   Range range{};
   if (!live_.make_room() || !kept_.take_roomiest(rounded, range)) return nullptr;
-  void* const kept = reinterpret_cast<void*>(range.address);
-  insert(kept, {rounded, rounded});
-  return kept;
+  insert(range.start(), {rounded, rounded});
+  return range.start();
 }
 
 /// Whether the limit allows so long a block. For one that it does not allow, nothing is given back.
@@ -97,7 +95,7 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_
   void* address = nullptr;
   if (range.address != 0) {
     address = map_in_exchange(rounded - range.bytes, rounded, exchanged, [&]() noexcept {
-      return pages_.remap(reinterpret_cast<void*>(range.address), range.bytes, rounded);
+      return pages_.remap(range.start(), range.bytes, rounded);
     });
     if (address == nullptr && os::is_beyond_machine(rounded)) {
       put_back(range);
@@ -301,7 +299,7 @@ std::size_t HugeHeap::release_untouched() noexcept {
       range = kept_.at(place);
     }
     // Without the lock: another thread may take it, and touch it; then it is no longer kept.
-    bool is_ours = os::is_hardly_touched(reinterpret_cast<void*>(range.address), range.bytes);
+    bool is_ours = os::is_hardly_touched(range.start(), range.bytes);
     if (is_ours) {
       LockGuard guard(lock_);
       is_ours = kept_.take(range);
@@ -325,7 +323,7 @@ HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
       LockGuard guard(lock_);
       if (const Range stuck = stuck_.take_fitting(bytes, alignment); stuck.address != 0) {
         is_zero = false;
-        return reinterpret_cast<void*>(stuck.address);
+        return stuck.start();
       }
     }
     if (huge_pages_ && bytes >= kHugePageFromBytes) {
@@ -343,7 +341,7 @@ HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
 
 /// Returns the range's memory, and its addresses if the kernel can cut them out of their mapping.
 void HugeHeap::unmap(Range range) noexcept {
-  const bool is_gone = pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+  const bool is_gone = pages_.unmap(range.start(), range.bytes);
   LockGuard guard(lock_);
   page_heap_.limit().let_go(range.bytes);
   unmapped_bytes_ += range.bytes;
@@ -359,7 +357,7 @@ void HugeHeap::unmap_stuck() noexcept {
       range = stuck_.take();
     }
     if (range.address == 0) return;
-    if (pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes)) {
+    if (pages_.unmap(range.start(), range.bytes)) {
       in_vain = 0;
       continue;
     }
@@ -377,11 +375,11 @@ void HugeHeap::discard() noexcept {
   });
   while (kept_.count() != 0) {
     const Range range = kept_.take_oldest(~std::size_t{0});
-    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    pages_.unmap(range.start(), range.bytes);
     bytes += range.bytes;
   }
   for (Range range = stuck_.take(); range.address != 0; range = stuck_.take())
-    pages_.unmap(reinterpret_cast<void*>(range.address), range.bytes);
+    pages_.unmap(range.start(), range.bytes);
   live_.forget_all();
   live_bytes_ = most_live_ = slack_ = 0;
   for (const void*& freed : freed_) freed = nullptr;

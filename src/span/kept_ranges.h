@@ -16,6 +16,7 @@ class KeptRanges {
   struct Range {
     std::uintptr_t address;  ///< 0: none
     std::size_t bytes;
+    void* start() const noexcept { return reinterpret_cast<void*>(address); }
   };
   // Chosen: searching more would take longer than a few page faults. Where some hundred blocks come
   // and go, as many ranges lie between them.
