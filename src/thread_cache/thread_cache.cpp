@@ -129,7 +129,7 @@ void ThreadCache::flush_and_push(unsigned size_class, void* object) noexcept {
 /// Makes room in the full bin: grows or shrinks it, or flushes a batch.
 void ThreadCache::make_room(unsigned size_class) noexcept {
   look_at_heap();
-  if (holds_too_much(size_class)) {
+  if (holds_too_much(size_class, budget_->share_bytes())) {
     shrink(size_class);
   } else if (!ask_for_room(size_class, Slow::kOver)) {
     flush(size_class, batch(size_class));

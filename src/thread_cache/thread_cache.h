@@ -179,10 +179,12 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     const std::size_t all = capacity(size_class);
     return is_lasting(size_class) ? all : (all + 1) / 2;
   }
-  bool grow(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
-  bool grow_under(Load load, unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
+  bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
+  bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
+      STRATA_REQUIRES(bins_lock_);
   bool grow_to(std::size_t most, unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
-  std::size_t left_of_share(Load load) const noexcept STRATA_REQUIRES(bins_lock_);
+  std::size_t left_of_share(Load load, std::size_t share) const noexcept
+      STRATA_REQUIRES(bins_lock_);
   bool take_from_largest(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   bool take_from_idle(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   unsigned find_idle(std::size_t bytes) const noexcept STRATA_REQUIRES(bins_lock_);
@@ -193,7 +195,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
     if (batches_++ % kBatchesPerLook == 0) [[unlikely]]
       budget_->look_at_heap();
   }
-  bool holds_too_much(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_);
+  bool holds_too_much(unsigned size_class, std::size_t share) const noexcept
+      STRATA_REQUIRES(bins_lock_);
   void shrink(unsigned size_class) noexcept STRATA_REQUIRES(bins_lock_);
   void set_capacity(unsigned size_class, std::size_t count) noexcept STRATA_REQUIRES(bins_lock_);
   [[gnu::cold]] void settle(unsigned size_class, std::size_t count, bool has_moved) noexcept

@@ -62,7 +62,8 @@ std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
   ran_out_[size_class] = true;
-  return may_grow(size_class, slow) ? grow(size_class) : take_from_idle(size_class);
+  return may_grow(size_class, slow) ? grow(size_class, budget_->share_bytes())
+                                    : take_from_idle(size_class);
 }
 
 /// Counts that the bin ran dry or overflowed again. Batches much larger than the bin make it do the
@@ -86,21 +87,21 @@ bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
-bool ThreadCache::grow(unsigned size_class) noexcept {
+bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
   std::uint8_t& refused = refused_[size_class];
   const bool was_lasting = capacity(size_class) != 0 && is_lasting(size_class);
-  if (grow_under(Load::kUsual, size_class)) {
+  if (grow_under(Load::kUsual, size_class, share)) {
     refused = was_lasting ? kAskAgainCalls : 0;
     return true;
   }
   // Where there is no bin at all, each call asks; not each looks at all the other bins.
   if (refused != 0 && refused <= kLastingCalls) return false;
   const bool has_grown =
-      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class)) ||
-      (was_lasting && (grow_under(Load::kLasting, size_class) ||
+      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
+      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
                        (refused == kAskAgainCalls &&
                         capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
-                        shrink_idle() && grow_under(Load::kLasting, size_class))));
+                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
   if (was_lasting) {
     refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
   } else {
@@ -121,10 +122,10 @@ void ThreadCache::shrink_if_heap_grew() noexcept {
   }
 }
 
-bool ThreadCache::holds_too_much(unsigned size_class) const noexcept {
+bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const noexcept {
   if (has_lasting_[size_class])
     return capacity_bytes_ > kShrinkAbove * budget_->lasting_share_bytes();
-  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * budget_->share_bytes();
+  return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
 }
 
 /// Halves the bins that neither ran dry nor overflowed since the last call.
@@ -204,11 +205,11 @@ std::size_t ThreadCache::spare_bytes(unsigned size_class) const noexcept {
          SizeClassMap::bytes_of(size_class);
 }
 
-bool ThreadCache::grow_under(Load load, unsigned size_class) noexcept {
+bool ThreadCache::grow_under(Load load, unsigned size_class, std::size_t share) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class, load);
   if (now >= most) return false;
-  const auto left = static_cast<std::uint32_t>(left_of_share(load));
+  const auto left = static_cast<std::uint32_t>(left_of_share(load, share));
   const auto object_bytes = static_cast<std::uint32_t>(SizeClassMap::bytes_of(size_class));
   const std::uint32_t part = load == Load::kLasting
                                  ? left + static_cast<std::uint32_t>(now) * object_bytes
@@ -242,14 +243,12 @@ bool ThreadCache::grow_to(std::size_t most, unsigned size_class) noexcept {
 
 /// By how much bins may grow: within the thread's share, or within what lasting loads may have
 /// beside it.
-std::size_t ThreadCache::left_of_share(Load load) const noexcept {
+std::size_t ThreadCache::left_of_share(Load load, std::size_t share) const noexcept {
   const auto left = [](std::size_t most, std::size_t now) { return most > now ? most - now : 0; };
-  if (load == Load::kUsual && lasting_bytes_ == 0)
-    return left(budget_->share_bytes(), capacity_bytes_);
+  if (load == Load::kUsual && lasting_bytes_ == 0) return left(share, capacity_bytes_);
   const std::size_t lasting = budget_->lasting_share_bytes();
   if (load == Load::kLasting) return left(lasting - lasting / kReservePart, capacity_bytes_);
-  return std::min(left(budget_->share_bytes(), capacity_bytes_ - lasting_bytes_),
-                  left(lasting, capacity_bytes_));
+  return std::min(left(share, capacity_bytes_ - lasting_bytes_), left(lasting, capacity_bytes_));
 }
 
 /// Halves the bin, and leaves it at most half full.
