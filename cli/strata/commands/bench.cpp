@@ -139,7 +139,11 @@ class BenchCommand final : public MeasuringCommand {
            const SweptOptions& options) const {
     const std::string given = options.empty() ? first_given() : "--" + options.front().first;
     if (!given.empty()) throw UsageError(fmt::format("list takes no option {}", given));
-    names.empty() ? print_catalogue(catalogue) : print_scenarios(find_scenarios(catalogue, names));
+    if (names.empty()) {
+      print_catalogue(catalogue);
+    } else {
+      print_scenarios(find_scenarios(catalogue, names));
+    }
     return 0;
   }
 
