@@ -6,7 +6,7 @@
 /// \file  A trace prepared for replay: `strata replay` writes it, strata-cell runs it. Both come
 /// from the same build, so the format has no version.
 ///
-///   Header | Stream[streams] | epoch_threads: uint32[epochs] | a hole | chunks
+///   Header | Stream[streams] | epoch_threads: uint32[epochs] | a hole, unused | chunks
 ///
 /// A stream holds the calls of one thread as 64-bit words, in chunks anywhere behind the hole. The
 /// first word of a chunk is the position of the next one, or 0.

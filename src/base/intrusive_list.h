@@ -88,7 +88,8 @@ class IntrusiveList {
     return static_cast<T*>(static_cast<const Link&>(item).next);
   }
 
-  /// For loops over all elements, from the front. None is added or removed meanwhile.
+  /// For loops over all elements, from the front. None is added or removed
+  /// meanwhile, unless the loop ends with it.
   class Iterator {
    public:
     explicit Iterator(T* item) noexcept : item_(item) {}

@@ -166,18 +166,19 @@ TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundLast) {
 }
 
 TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundAmongAllHolders) {
-  SharedLimit::Holders others{.next_idle =
-                                  [](SharedLimit::Idle) noexcept {
-                                    return SharedLimit::Idle{0, 0};
-                                  },
-                              .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
-                              .give_back = [](std::size_t) noexcept {}};
+  static SharedLimit::Holders others{
+      .next_idle =
+          [](SharedLimit::Idle) noexcept {
+            return SharedLimit::Idle{0, 0};
+          },
+      .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+      .give_back = [](std::size_t) noexcept {}};
   limit.add(others);  // before those of the test
   holders = {{0, 4 * kMiB}, {0, kMiB}};
   limit.configure(0, 5 * kMiB);
   hold_all();
   EXPECT_TRUE(limit.make_room(2 * kMiB));
-  EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "who comes after it need not give anything";
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "those after it are not asked";
 }
 
 TEST_F(SharedLimitTest, WhereNothingIsIdleTheAnswerIsNo) {

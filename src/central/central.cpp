@@ -94,8 +94,8 @@ bool Central::is_batch(unsigned size_class, std::size_t count) noexcept {
 }
 
 /// Claims from another shard whose list of the class is not locked. If there is none, waits for the
-/// busy shard: the heap must not grow beside free objects. In a large heap, waits only where it
-/// `may_wait`, for the thread's own shard, and this has more than a little.
+/// busy shard: the heap must not grow beside free objects. In a large heap, waits only if it
+/// `may_wait` (the shard is the thread's own) and the shard has more than a little.
 std::size_t Central::claim_past(CentralShard& busy, bool may_wait, unsigned size_class, void** end,
                                 std::size_t count) noexcept {
   const auto try_claim = [&](CentralShard& other) -> std::size_t {

@@ -41,6 +41,7 @@ class Central {
   using ClassStatistics = CentralShard::ClassStatistics;
 
   static constexpr unsigned kMostShards = 64;
+  /// Chosen: a batch of homeward objects.
   static constexpr std::size_t kMostHomeward = 128;
 
   /// A thread's place among the shards: the shard and the lane that serve each class.

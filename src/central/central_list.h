@@ -197,7 +197,7 @@ class CentralList {
   static constexpr std::uint32_t kNearlyEmptyShare = 8;
   static constexpr std::uint32_t kNonempty = ~std::uint32_t{1};  // places with free objects
   static_assert((kPageBytes / SizeClassMap::kGrain) >> (kPlaces - 1) == 0,
-                "a free count has fewer bits than lists");
+                "a free count has fewer bits than places");
 
   /// Adds to a sum that is written under a lock and read without it.
   template <typename T>
@@ -254,7 +254,7 @@ class CentralList {
   }
   bool lists_anew() const noexcept STRATA_REQUIRES(lock_) { return anew_at_ != kPlaces; }
   [[gnu::cold, gnu::noinline]] void list_some_anew() noexcept STRATA_REQUIRES(lock_);
-  /// Which list a span in use belongs in.
+  /// The place of a span in use.
   unsigned place_of(const Span& span) const noexcept STRATA_REQUIRES(lock_) {
     return is_compacting() ? place_in_order(span)
                            : static_cast<unsigned>(std::bit_width(span.free_count));
@@ -336,7 +336,7 @@ class CentralList {
   // and until all spans have followed its end.
   std::size_t watched_from_ STRATA_GUARDED_BY(lock_);
   // A turn begins when compacting begins, ends or goes on after judge(). Spans are put in the order
-  // of the new turn some at a time. Still to do: anew_left_ spans of list anew_at_, and all lists
+  // of the new turn some at a time. Still to do: anew_left_ spans at anew_at_, and all lists
   // after it.
   std::uint8_t turn_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint8_t anew_at_ STRATA_GUARDED_BY(lock_) = kPlaces;

@@ -180,7 +180,7 @@ void CentralList::list_some_anew() noexcept {
   }
 }
 
-/// Which list a span belongs in while the list compacts: that of its part of the addresses, unless
+/// The place of a span while the list compacts: that of its part of the addresses, unless
 /// it is full or nearly empty. Spans that came since the turn began may lie beyond the range known
 /// then.
 unsigned CentralList::place_in_order(const Span& span) const noexcept {
@@ -191,7 +191,7 @@ unsigned CentralList::place_in_order(const Span& span) const noexcept {
   return 1 + static_cast<unsigned>(std::min<std::uintptr_t>(part, kNearlyEmpty - 2));
 }
 
-/// Called last, so that list() saves no registers for it.
+/// A tail call of list(), which therefore saves no registers.
 void CentralList::list_in_order(Span& span) noexcept { list_at(place_in_order(span), span); }
 
 }  // namespace strata

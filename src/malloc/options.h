@@ -17,8 +17,8 @@ struct Options {
   enum class DeepBind : std::uint8_t { kDrop, kKeep };
   enum class Mismatches : std::uint8_t { kArrays, kAll };
   enum class Stats : std::uint8_t { kOff, kExit, kSignal, kBoth };
-  /// Not a string literal, which would lie among those of reports: each process that sets an option
-  /// reads it.
+  /// Not a string literal, which would lie among those of reports: each process in which an option
+  /// is set reads this text.
   static constexpr char kNoText[] = "";
 
   Checks checks = Checks::kAuto;

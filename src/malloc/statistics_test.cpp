@@ -254,7 +254,7 @@ struct LateMalloc : TestMalloc {
   bool count_first_block() noexcept override { return true; }
 };
 
-TEST(StatisticsBeforeTheStart, WhoAsksForThemHasTheNextAllocationStartTheHeap) {
+TEST(StatisticsBeforeTheStart, AskingForThemMakesTheNextAllocationStartTheHeap) {
   LateMalloc program;
   TestThread thread(program.malloc);
   EXPECT_NE(thread.allocate(100), nullptr);

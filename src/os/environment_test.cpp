@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include <cstdint>
 #include <cstring>
 #include <set>
 
@@ -67,7 +68,7 @@ TEST(Environment, AnEmptyEnvironmentHasNoEntries) {
   environ = kept;
 }
 
-TEST(Environment, TheSeedDependsOnEachRandomByteOfTheStart) {
+TEST(Environment, TheSeedDependsOnEachRandomByteThatTheKernelGives) {
   auto* const random = reinterpret_cast<unsigned char*>(getauxval(AT_RANDOM));
   ASSERT_NE(random, nullptr);
   constexpr std::size_t kBytes = 16;

@@ -96,7 +96,7 @@ TEST(BitmapPoolMagazines, RefusesWrongFreesAsThePoolDoes) {
   for (void* p : blocks) EXPECT_FALSE(mine.deallocate(p)) << "it lies here or in the pool";
 }
 
-TEST(BitmapPoolMagazines, ForNoThreadTheyAreAsForOne) {
+TEST(BitmapPoolMagazines, NoThreadCountsAsOne) {
   Blocks pool;
   Magazines magazines(pool, 0);
   EXPECT_EQ(magazines.depth(), 8u);

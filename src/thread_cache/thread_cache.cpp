@@ -6,7 +6,6 @@
 #include "base/move_words.h"
 
 namespace strata {
-
 namespace {
 
 // Chosen: other threads wait at a list for at most so many objects, some 5 µs.
@@ -19,10 +18,12 @@ constexpr std::uint16_t kSettlingObjects = 2048;
 // Chosen: how many objects are claimed at a time meanwhile. With as many as the bin has slots for,
 // eight threads that hand objects over took 10% more memory.
 constexpr std::size_t kSettlingBatch = 32;
-// Chosen: a batch, and how many bytes may wait in it.
-constexpr std::size_t kHomewardSlots = Central::kMostHomeward;
+// Chosen: how many homeward objects may wait in their bin, and how many bytes of them.
 constexpr std::size_t kLeastHomeward = 16;
 constexpr std::size_t kHomewardBytes = std::size_t{128} << 10;
+// Derived: what the bin holds goes home in one batch.
+constexpr std::size_t kHomewardSlots = Central::kMostHomeward;
+static_assert(kHomewardSlots <= kFlushObjects);
 
 }  // namespace
 

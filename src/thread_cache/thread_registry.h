@@ -29,13 +29,14 @@ class ThreadRegistry {
   ThreadRegistry& operator=(const ThreadRegistry&) = delete;
 
   /// A cache for the calling thread; nullptr when out of memory.
-  /// \param thread  if given, enrolled in the same step, unless it has another cache: a signal
+  /// \param thread  if given, gets the bins in the same step, unless it has another cache: a signal
   ///                handler that forks finds the cache to be that of the child's thread
   /// \cost  constant
   ThreadCache* adopt(ThreadState* thread = nullptr) noexcept;
 
   /// Makes the cache the bins of `thread`, also for malloc unless that is redirected.
-  /// \pre      park() will be called before the thread's state is gone
+  /// Call when the host has said that it will call park(); redirect_malloc() notices a thread that
+  /// ends without.
   /// \returns  False if it has another cache already, which a signal handler adopted.
   bool enroll(ThreadCache& cache, ThreadState& thread) noexcept;
   /// From now on threads get `gate` as their bins, which sends every call to the slow path, with

@@ -261,7 +261,10 @@ TEST(HeapPages, ARefusalIsNoRangeThoughTheLowestAddressesAreAHeaps) {
   constexpr std::size_t kBytes = BufferPages::kUnitBytes;
   void* const low = mmap(reinterpret_cast<void*>(kBytes), kBytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (reinterpret_cast<std::uintptr_t>(low) != kBytes) GTEST_SKIP() << "something lies there";
+  if (reinterpret_cast<std::uintptr_t>(low) != kBytes) {
+    munmap(low, kBytes);
+    GTEST_SKIP() << "something lies there";
+  }
   LastRange last{low};
   Heap::PageSource source;
   source.context = &last;

@@ -446,12 +446,14 @@ TEST(Heap, ThereIsOneMostAndASentenceForIt) {
   setenv("STRATA_RANDOM", "off", 1);
   Heap heap;
   int elsewhere = 0;
-  for (std::size_t bytes = 16; bytes <= 4096; bytes *= 2)
-    elsewhere += reinterpret_cast<std::uintptr_t>(heap.allocate(bytes)) % kPageBytes != 0;
+  for (std::size_t bytes = 16; bytes <= 4096; bytes *= 2) {
+    const auto at = reinterpret_cast<std::uintptr_t>(heap.allocate(bytes));
+    elsewhere += at == 0 || at % kPageBytes != 0;
+  }
   _exit(elsewhere);
 }
 
-TEST(HeapDeathTest, WithoutRandomNumbersEachClassBeginsWhereItsPagesBegin) {
+TEST(HeapAddressesDeathTest, WithoutRandomNumbersEachClassBeginsWhereItsPagesBegin) {
   if (os::kIsEmulated) GTEST_SKIP() << "an earlier heap has read the environment";
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(leave_by_where_classes_begin(), ::testing::ExitedWithCode(0), "");

@@ -45,6 +45,7 @@ struct alignas(128) Worker {
   std::uint32_t stamps = 0;            ///< numbers given to blocks so far
   std::array<Latencies, kMaxLatencies> latencies;
 
+  /// Of the thread, in lists with an entry for each.
   std::size_t index() const noexcept { return static_cast<std::size_t>(thread); }
 
   /// Returns a stamp that no live block of any thread has (except after a wrap); odd for a whole

@@ -39,7 +39,7 @@ Explanation::Explanation(History& history, std::vector<std::string> skipped,
                          const OnEvents& on_events)
     : history_(history), places_(history.reader(), std::move(skipped)), chains_(kMostChain + 1) {
   while (history_.next()) {
-    if (++events_ % kAdvanceEvents == 0) on_events(events_);
+    if (++events_ % kEventsPerReport == 0) on_events(events_);
     if (history_.is_death()) end_object();
     if (history_.is_birth()) begin_object();
     note_growth();

@@ -59,7 +59,7 @@ struct Moment {
 };
 
 /// Events of a trace between two reports of how far it is read.
-inline constexpr std::uint64_t kAdvanceEvents = 1 << 20;
+inline constexpr std::uint64_t kEventsPerReport = 1 << 20;
 
 /// Reads a trace as the lives of objects: for each event, which objects begin and end.
 /// \cost  Memory for the live objects: 20 bytes each at best; at worst as much for all objects

@@ -319,7 +319,7 @@ Planned write_plan(const std::string& trace, const std::string& path, const Plan
   Writer writer(survey, options, file);
   for (std::uint64_t i = 0; i < survey.events() && history.next(); ++i) {
     writer.add(history);
-    if (i % kAdvanceEvents == 0) {
+    if (i % kEventsPerReport == 0) {
       advance(static_cast<double>(i) / static_cast<double>(survey.events()));
     }
   }

@@ -14,7 +14,7 @@ Survey::Survey(History& history, const PlanOptions& options, const Advance& adva
     : options_(options) {
   while (history.next()) {
     ++events_;
-    if (events_ % kAdvanceEvents == 0) advance(0);
+    if (events_ % kEventsPerReport == 0) advance(0);
     note_shared(history);
     if (!options.routed.empty()) {
       options.growth == Growth::kIgnored ? note_routed(history) : note_growth(history);

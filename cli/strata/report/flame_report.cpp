@@ -7,6 +7,7 @@
 #include <ctime>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "output/units.h"
 #include "profile/sites.h"

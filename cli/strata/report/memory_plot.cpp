@@ -17,6 +17,7 @@ const TimelinePoint* end_of_load(const Row& row) {
   return end;
 }
 
+/// \pre  the row has a timeline
 double peak(const Row& row) {
   return static_cast<double>(
       std::ranges::max_element(row.timeline, {}, &TimelinePoint::rss_bytes)->rss_bytes);
