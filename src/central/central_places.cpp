@@ -37,11 +37,15 @@ std::uint8_t Central::next_lane_of(const CentralShard& moved_to) const noexcept 
 }
 
 void Central::leave(Place& place) noexcept {
+  forget(place);
+  place.has_thread_ = false;
+  place.met_ = 0;
+}
+
+void Central::forget(const Place& place) noexcept {
   LockGuard guard(lock_);
   place.shard_->remove_thread();
-  place.has_thread_ = false;
   --threads_of_lane_[place.lane_];
-  place.met_ = 0;
 }
 
 /// The thread found a lock that it needed busy.

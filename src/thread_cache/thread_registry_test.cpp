@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <set>
 #include <thread>
@@ -300,6 +301,18 @@ TEST_F(ThreadRegistryTest, AForkedChildKeepsItsOwnCacheAndForgetsTheOthers) {
       << "the share is that of one thread";
   registry.park(*caches[7]);
   EXPECT_EQ(registry.live_threads(), 0u);
+}
+
+TEST_F(ThreadRegistryTest, AForkedChildWritesNothingToTheCachesOfThreadsThatItDoesNotHave) {
+  ThreadCache* const lost = registry.adopt();
+  ThreadCache* const own = registry.adopt();
+  warm(*lost, 3, 5);
+  fork_as_child(registry);
+  std::vector<std::byte> before(sizeof *lost);
+  std::memcpy(before.data(), static_cast<void*>(lost), sizeof *lost);
+  registry.keep_only(own);
+  EXPECT_EQ(std::memcmp(before.data(), static_cast<void*>(lost), sizeof *lost), 0)
+      << "each write copies a page";
 }
 
 TEST_F(ThreadRegistryTest, ThreadsComeAndGoWhileSomebodyCountsAndFlushes) {
