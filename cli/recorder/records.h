@@ -72,7 +72,6 @@ struct Stream {
   std::atomic<std::uint32_t> state{kFree};  ///< release by the thread once everything below is set
   std::uint32_t thread = 0;                 ///< the system's thread ID
   char name[16] = {};                       ///< the thread's name at its first call
-  std::atomic<std::uint64_t> dropped{0};    ///< relaxed: only the thread writes it
   Chunk* current = nullptr;                 ///< the thread's
   StackCache* stacks = nullptr;             ///< the thread's; kept for the next thread
   // The writer's part, in a cache line that the thread does not write.

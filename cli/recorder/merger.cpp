@@ -1,15 +1,37 @@
+#include "recorder/merger.h"
+
 #include <algorithm>
+#include <atomic>
 
-#include "recorder/recording.h"
-
-/// \file  The writer's work: merges the records of all streams into one order of events.
+#include "os/wait.h"
+#include "recorder/system.h"
+#include "recorder/text.h"
 
 namespace strata::recorder {
 
 using trace::Event;
 using trace::Operation;
 
-std::size_t Recording::drain() noexcept {
+void Merger::use(char* memory, char* modules, trace::Writer& writer) noexcept {
+  heads_ = reinterpret_cast<Head*>(memory);
+  if (modules != nullptr) modules_.use(modules);
+  writer_ = &writer;
+}
+
+void Merger::forget_all() noexcept {
+  objects_.clear();
+  modules_.forget_all();
+  written_stacks_ = 0;
+  last_old_stack_ = stacks_.last_old();
+  thread_numbers_ = {};
+}
+
+void Merger::settle() noexcept {
+  const std::uint64_t now = clock_.count();
+  while (clock_.count() - now <= 8 * clock_.skew()) os::relax_processor();
+}
+
+std::size_t Merger::drain() noexcept {
   clock_.measure();
   const std::uint64_t until = clock_.count() - clock_.skew();
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -20,7 +42,7 @@ std::size_t Recording::drain() noexcept {
 
 /// Returns the next record of a stream, or nullptr. Reads `published` only after taking all records
 /// known so far, because the thread owns that cache line.
-const Record* Recording::head(Stream& stream) noexcept {
+const Record* Merger::head(Stream& stream) noexcept {
   while (stream.read == stream.readable) {
     Chunk& chunk = *stream.reading;
     stream.readable = chunk.published.load(std::memory_order_acquire);
@@ -39,7 +61,7 @@ const Record* Recording::head(Stream& stream) noexcept {
 
 /// Merges by time: takes a run of records from the earliest stream, up to the next stream's first
 /// record.
-std::size_t Recording::merge(std::uint64_t until) noexcept {
+std::size_t Merger::merge(std::uint64_t until) noexcept {
   std::size_t taken = 0;
   std::size_t heads = find_heads(until);
   while (heads > 0 && !writer_->has_failed()) {
@@ -63,7 +85,7 @@ std::size_t Recording::merge(std::uint64_t until) noexcept {
 
 /// \returns  The number of streams with a record up to `until`. A record published later with such
 ///           a time can wait: nothing merged so far depends on it.
-std::size_t Recording::find_heads(std::uint64_t until) noexcept {
+std::size_t Merger::find_heads(std::uint64_t until) noexcept {
   std::size_t heads = 0;
   streams_.for_each_used([&](Stream& stream) {
     const Record* const record = head(stream);
@@ -75,7 +97,7 @@ std::size_t Recording::find_heads(std::uint64_t until) noexcept {
 }
 
 /// Branch-free in which stream is first, because threads interleave unpredictably.
-Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) const noexcept {
+Merger::Turn Merger::next_turn(std::size_t heads, std::uint64_t until) const noexcept {
   Turn turn{0, until};
   std::uint64_t first = heads_[0].time;
   for (std::size_t i = 1; i < heads; ++i) {
@@ -87,7 +109,7 @@ Recording::Turn Recording::next_turn(std::size_t heads, std::uint64_t until) con
   return turn;
 }
 
-std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
+std::size_t Merger::take_run(Stream& stream, std::uint64_t until) noexcept {
   // Chosen: with half of these, a program with a large table waits for memory; twice as many gain
   // nothing.
   constexpr std::ptrdiff_t kAhead = 16;     // for the table entry of a later record
@@ -113,8 +135,8 @@ std::size_t Recording::take_run(Stream& stream, std::uint64_t until) noexcept {
 
 /// Returns the time at which a stream's next records free the address; 0 if none does up to
 /// `until`.
-std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
-                                     std::uint64_t until) noexcept {
+std::uint64_t Merger::time_of_end(Stream& stream, std::uint64_t address,
+                                  std::uint64_t until) noexcept {
   const Chunk* chunk = head(stream) == nullptr ? nullptr : stream.reading;
   std::uint32_t i = stream.read;
   for (; chunk != nullptr; chunk = chunk->next.load(std::memory_order_acquire), i = 0) {
@@ -131,7 +153,7 @@ std::uint64_t Recording::time_of_end(Stream& stream, std::uint64_t address,
 
 /// Handles the allocation of an address that is still live. If another stream frees the address
 /// within the skew, the clock was read early, and this stream waits for that free.
-bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
+bool Merger::hold_back(Stream& stream, const Record& record) noexcept {
   if (stream.holds == kMostHolds) return false;
   const std::uint64_t until = record.time + clock_.skew();
   bool is_held = false;
@@ -147,7 +169,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
 }
 
 /// Numbers a stream at its first event.
-[[gnu::always_inline]] inline std::uint32_t Recording::number_of(Stream& stream) noexcept {
+[[gnu::always_inline]] inline std::uint32_t Merger::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
     stream.number = thread_numbers_.take();
@@ -156,7 +178,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
 }
 
 /// Most events have the previous event's tick; they need no new time.
-[[gnu::always_inline]] inline void Recording::add(Event& event, std::uint64_t count) noexcept {
+[[gnu::always_inline]] inline void Merger::add(Event& event, std::uint64_t count) noexcept {
   if (count > same_tick_) {
     const std::uint64_t ns = std::max(clock_.ns_at(count), origin_ns_);
     event.time_ns = ns - origin_ns_;
@@ -167,8 +189,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
 }
 
 /// \returns  The number of records taken; 0 if the first must be held back, with nothing changed.
-[[gnu::always_inline]] inline unsigned Recording::take(Stream& stream,
-                                                       const Record& record) noexcept {
+[[gnu::always_inline]] inline unsigned Merger::take(Stream& stream, const Record& record) noexcept {
   if (!record.is_plain()) return take_slowly(stream, record);
   const bool is_taken = record.begins_object() ? take_beginning(stream, record, record.size)
                                                : take_end(stream, record);
@@ -176,7 +197,7 @@ bool Recording::hold_back(Stream& stream, const Record& record) noexcept {
 }
 
 /// Takes half of a realloc, or a call with a wide size.
-unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
+unsigned Merger::take_slowly(Stream& stream, const Record& record) noexcept {
   const bool has_wide_size = record.size == Record::kSizeFollows;
   const std::uint64_t size = has_wide_size ? (&record)[1].time : record.size;
   const bool is_taken = record.kind() == RecordKind::kCall ? take_beginning(stream, record, size)
@@ -184,8 +205,8 @@ unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
   return is_taken ? 1 + has_wide_size : 0;
 }
 
-[[gnu::always_inline]] inline bool Recording::take_beginning(Stream& stream, const Record& record,
-                                                             std::uint64_t size) noexcept {
+[[gnu::always_inline]] inline bool Merger::take_beginning(Stream& stream, const Record& record,
+                                                          std::uint64_t size) noexcept {
   Event event;
   event.operation = record.operation();
   event.size_bytes = size;
@@ -198,8 +219,7 @@ unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
   return true;
 }
 
-[[gnu::always_inline]] inline bool Recording::take_end(Stream& stream,
-                                                       const Record& record) noexcept {
+[[gnu::always_inline]] inline bool Merger::take_end(Stream& stream, const Record& record) noexcept {
   Event event;
   event.operation = record.operation();
   event.ended = end_object(record.address());
@@ -209,7 +229,7 @@ unsigned Recording::take_slowly(Stream& stream, const Record& record) noexcept {
 }
 
 /// Takes one half of a realloc.
-bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
+bool Merger::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
   const std::uint64_t address = record.address();
   if (record.kind() == RecordKind::kReallocBegin) {
     stream.has_pending = true;
@@ -230,7 +250,7 @@ bool Recording::take_realloc(Stream& stream, const Record& record, std::uint64_t
 }
 
 /// If a realloc failed, its object lives on; one to 0 bytes may have freed it.
-void Recording::end_realloc(Stream& stream, Event& event, const Record& record) noexcept {
+void Merger::end_realloc(Stream& stream, Event& event, const Record& record) noexcept {
   const std::uint64_t before = stream.has_pending ? stream.pending : trace::kUnknownObject;
   stream.has_pending = false;
   if (event.operation == Operation::kFree) {
@@ -244,13 +264,13 @@ void Recording::end_realloc(Stream& stream, Event& event, const Record& record) 
   add(event, record.time);
 }
 
-[[gnu::always_inline]] inline std::uint64_t Recording::end_object(std::uint64_t address) noexcept {
+[[gnu::always_inline]] inline std::uint64_t Merger::end_object(std::uint64_t address) noexcept {
   const std::uint64_t object = objects_.take(address);
   return object == ObjectMap::kNone ? trace::kUnknownObject : object;
 }
 
-[[gnu::always_inline]] inline bool Recording::begin_object(Stream& stream, Event& event,
-                                                           const Record& record) noexcept {
+[[gnu::always_inline]] inline bool Merger::begin_object(Stream& stream, Event& event,
+                                                        const Record& record) noexcept {
   const std::uint64_t address = record.address();
   if (address == 0) return true;  // the call failed
   const std::uint64_t object = writer_->next_object();
@@ -263,7 +283,7 @@ void Recording::end_realloc(Stream& stream, Event& event, const Record& record) 
 /// Records the object that was live at the address as lost: its free went through a function that
 /// we do not intercept, or was dropped.
 /// \returns  False if another stream is about to free it, with nothing changed.
-bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
+bool Merger::lose_object(Stream& stream, const Record& record, std::uint64_t before) noexcept {
   if (hold_back(stream, record)) {
     objects_.insert(record.address(), before);
     return false;
@@ -276,7 +296,7 @@ bool Recording::lose_object(Stream& stream, const Record& record, std::uint64_t 
   return true;
 }
 
-void Recording::write_stacks() noexcept {
+void Merger::write_stacks() noexcept {
   const std::uint32_t count = stacks_.count();
   for (; written_stacks_ < count; ++written_stacks_) {
     if (last_old_stack_ != stacks_.last_old() && written_stacks_ >= stacks_.last_old()) {
@@ -289,7 +309,7 @@ void Recording::write_stacks() noexcept {
   }
 }
 
-void Recording::write_names() noexcept {
+void Merger::write_names() noexcept {
   streams_.for_each_used([&](Stream& stream) {
     if (stream.is_named || !stream.has_number) return;
     stream.is_named = true;
@@ -306,20 +326,9 @@ void Recording::write_names() noexcept {
   });
 }
 
-void Recording::report_drops() noexcept {
-  std::uint64_t dropped = dropped_.load(std::memory_order_relaxed);
-  streams_.for_each_used(
-      [&](Stream& stream) { dropped += stream.dropped.load(std::memory_order_relaxed); });
-  if (dropped <= reported_drops_) return;
-  writer_->add_dropped(dropped - reported_drops_);
-  reported_drops_ = dropped;
-}
-
-/// Asks the system, so that a thread need not report its end.
-void Recording::collect_ended_threads() noexcept {
+void Merger::collect_ended_threads(std::uint64_t process) noexcept {
   streams_.for_each_used([&](Stream& stream) {
-    if (is_thread_alive(process_, stream.thread) || head(stream) != nullptr) return;
-    dropped_.fetch_add(stream.dropped.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    if (is_thread_alive(process, stream.thread) || head(stream) != nullptr) return;
     streams_.give_back_stream(stream);
   });
 }
