@@ -1,14 +1,10 @@
 #pragma once
 
 #include <cstdio>
-#include <vector>
 
-#include "bench/catalogue.h"
 #include "bench/matrix.h"
 #include "bench/run_cells.h"
 #include "measure/results.h"
-
-/// \file  The output of `strata bench` for people.
 
 namespace strata::cli {
 
@@ -17,10 +13,5 @@ namespace strata::cli {
 /// \param outcome  of the plan; its rows have been moved into the results
 void print_bench(const BenchPlan& plan, const Results& results, const BenchOutcome& outcome,
                  std::FILE* stream);
-
-/// Prints the scenarios with their options.
-void print_scenarios(const std::vector<const cell::Scenario*>& scenarios);
-/// Prints all scenarios and contenders, a line each.
-void print_catalogue(const Catalogue& catalogue);
 
 }  // namespace strata::cli
