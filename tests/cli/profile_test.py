@@ -128,9 +128,9 @@ class Profiles(InFolder):
         live = strata("profile", path)
         self.assertEqual((live.returncode, live.stderr), (0, ""))
         self.assertRegex(live.stdout, r"leaky, inuse_space: .*every allocation counted")
-        self.assertRegex(live.stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8 KiB")
+        self.assertRegex(live.stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8\sKiB")
         self.assertNotIn("churn", live.stdout)
-        self.assertRegex(live.stdout, r"app::hold_task  leaky\.cpp:\d+ +5\.9 KiB", "what the library does for it")
+        self.assertRegex(live.stdout, r"app::hold_task  leaky\.cpp:\d+ +5\.89\sKiB", "what the library does for it")
         allocated = strata("profile", path, "--sample", "alloc_objects", "--top", "1")
         self.assertRegex(allocated.stdout, r"app::churn  leaky\.cpp:26 +100 ")
         self.assertIn("more places", allocated.stdout)
@@ -147,7 +147,7 @@ class Profiles(InFolder):
     def test_the_difference_is_what_has_grown(self):
         older, newer = self.profile("a.pb.gz"), self.profile("b.pb.gz", "twice")
         grown = strata("profile", newer, "--diff", older)
-        self.assertRegex(grown.stdout, r"app::keep_buffers  leaky\.cpp:15 +\+48\.8 KiB")
+        self.assertRegex(grown.stdout, r"app::keep_buffers  leaky\.cpp:15 +\+48\.8\sKiB")
         self.assertNotIn("use_helper", grown.stdout)
 
     def test_the_page_has_its_frames_with_and_without_script(self):
@@ -160,7 +160,7 @@ class Profiles(InFolder):
         page = Page(text)
         for function in ("leaky", "main", "app::keep_buffers", "app::use_helper", "app::inlined_helper"):
             self.assertIn(function, page.frames)
-        self.assertIn("inuse_space: 48.8 KiB", page.frames["app::keep_buffers"])
+        self.assertIn("inuse_space: 48.8\u00a0KiB", page.frames["app::keep_buffers"])
         data = json.loads(page.data)
         self.assertEqual([name for name, _ in data["kinds"]],
                          ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"])
@@ -172,14 +172,14 @@ class Profiles(InFolder):
         subprocess.run(["objcopy", "--remove-section=.debug_aranges", LEAKY, clangs], check=True)
         path = self.folder / "clangs.pb.gz"
         strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(clangs))
-        self.assertRegex(strata("profile", str(path)).stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8 KiB")
+        self.assertRegex(strata("profile", str(path)).stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8\sKiB")
 
     def test_a_file_without_symbols_shows_module_and_offset(self):
         stripped = self.folder / "bare"
         subprocess.run(["strip", "-o", stripped, LEAKY], check=True)
         path = self.folder / "bare.pb.gz"
         strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(stripped))
-        self.assertRegex(strata("profile", str(path)).stdout, r"bare\+0x[0-9a-f]+ +48\.8 KiB")
+        self.assertRegex(strata("profile", str(path)).stdout, r"bare\+0x[0-9a-f]+ +48\.8\sKiB")
 
     def test_another_build_of_the_file_is_not_taken_for_it(self):
         mine = self.folder / "mine"
@@ -307,10 +307,10 @@ class FlamesInBrowser(InFolder):
         self.assertNotIn("app::keep_buffers", seen["zoomed"])
         self.assertIn("app::inlined_helper", seen["zoomed"])
         self.assertTrue(seen["wide"])
-        self.assertRegex(seen["shown"], r"^app::use_helper .*leaky\.cpp\n.*inuse_space 7\.6 KiB")
+        self.assertRegex(seen["shown"], r"^app::use_helper .*leaky\.cpp\n.*inuse_space 7\.\d+\sKiB")
         self.assertEqual(seen["back"], seen["whole"])
         self.assertEqual(seen["found"], ["app::keep_buffers"])
-        self.assertIn("Found: 48.8 KiB", seen["sum"])
+        self.assertIn("Found: 48.8\u00a0KiB", seen["sum"])
         self.assertIn("app::churn", seen["allocated"])
 
 

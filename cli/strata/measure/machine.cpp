@@ -10,6 +10,8 @@
 #include <ctime>
 #include <fstream>
 
+#include "output/units.h"
+
 namespace strata::cli {
 namespace {
 
@@ -77,9 +79,9 @@ nlohmann::ordered_json describe_machine() {
 }
 
 std::string machine_line(const nlohmann::ordered_json& machine) {
-  double gib = static_cast<double>(machine.value("memory_bytes", std::int64_t{0})) / (1 << 30);
-  return fmt::format("{} x {}, {:.1f} GiB, {}, huge pages: {}", machine.value("cores", 0),
-                     machine.value("cpu", "unknown processor"), gib,
+  return fmt::format("{} x {}, {}, {}, huge pages: {}", machine.value("cores", 0),
+                     machine.value("cpu", "unknown processor"),
+                     bytes_text(machine.value("memory_bytes", std::uint64_t{0})),
                      machine.value("kernel", "unknown kernel"), machine.value("thp", "unknown"));
 }
 

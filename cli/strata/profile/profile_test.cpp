@@ -330,13 +330,13 @@ TEST(Sites, WhatHasGrownComesFirstThenWhatIsCalledByMore) {
 }
 
 TEST(Sites, AmountsAreShortAndSigned) {
-  EXPECT_EQ(amount(0, "bytes", true), "0 B");
-  EXPECT_EQ(amount((1 << 20) - 1, "bytes"), "1.0 MiB");
-  EXPECT_EQ(amount(std::int64_t{2048} << 40, "bytes"), "2048.0 TiB");
-  EXPECT_EQ(amount(0, "bytes"), "0 B");
-  EXPECT_EQ(amount(1023, "bytes"), "1023 B");
-  EXPECT_EQ(amount(1536, "bytes", true), "+1.5 KiB");
-  EXPECT_EQ(amount(-(std::int64_t{3} << 30), "bytes"), "-3.0 GiB");
+  EXPECT_EQ(amount(0, "bytes", true), "0\u00a0B");
+  EXPECT_EQ(amount((1 << 20) - 1, "bytes"), "1\u00a0MiB");
+  EXPECT_EQ(amount(std::int64_t{2048} << 40, "bytes"), "2048\u00a0TiB");
+  EXPECT_EQ(amount(0, "bytes"), "0\u00a0B");
+  EXPECT_EQ(amount(1000, "bytes"), "1000\u00a0B");
+  EXPECT_EQ(amount(1536, "bytes", true), "+1.5\u00a0KiB");
+  EXPECT_EQ(amount(-(std::int64_t{3} << 30), "bytes"), "-3\u00a0GiB");
   EXPECT_EQ(amount(12, "count"), "12");
 }
 

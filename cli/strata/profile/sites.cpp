@@ -11,6 +11,7 @@
 
 #include "input/usage_error.h"
 #include "output/text.h"
+#include "output/units.h"
 
 namespace strata::cli {
 namespace {
@@ -113,15 +114,9 @@ bool is_library_function(std::string_view name) {
 }
 
 std::string amount(std::int64_t value, const std::string& unit, bool is_growth) {
-  const char* sign = value < 0 ? "-" : is_growth && value > 0 ? "+" : "";
-  const double size = std::abs(static_cast<double>(value));
-  if (unit != "bytes") return fmt::format("{}{:.0f}", sign, size);
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (size < 1024) return fmt::format("{}{:.0f} B", sign, size);
-  double scaled = size / 1024;
-  std::size_t i = 0;
-  for (; scaled >= 1023.95 && i + 1 < std::size(kUnits); ++i) scaled /= 1024;
-  return fmt::format("{}{:.1f} {}", sign, scaled, kUnits[i]);
+  const std::string sign = value < 0 ? "-" : is_growth && value > 0 ? "+" : "";
+  const auto size = static_cast<std::uint64_t>(std::abs(value));
+  return sign + (unit == "bytes" ? bytes_text(size) : std::to_string(size));
 }
 
 std::string leak_report(const Profile& profile, const std::string& process, std::size_t most) {

@@ -37,7 +37,7 @@ std::vector<StackSums> live_stacks(const Profile& profile);
 /// whatever calls main().
 bool is_library_function(std::string_view name);
 
-/// "12 bytes", "1.5 MiB", "3" (objects); signed if `is_growth`.
+/// "12 B", "1.5 MiB", "3" (objects); signed if `is_growth`.
 std::string amount(std::int64_t value, const std::string& unit, bool is_growth = false);
 
 /// The report of `strata run --leaks`: totals, then the largest stacks, one frame per line.

@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "output/units.h"
+
 namespace strata::cli {
 namespace {
 
 constexpr const char* kScenario = "replay";
-constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace
 
@@ -42,11 +43,10 @@ BenchCell replay_cell(const BenchPlan& plan, const Planned& planned, const Repla
 }
 
 std::string describe(const Planned& planned) {
-  std::string text =
-      fmt::format("{}: {} {}, {} calls in {:.3g} s, {:.1f} MiB live at most", planned.trace,
-                  planned.threads, planned.threads == 1 ? "thread" : "threads", planned.calls,
-                  static_cast<double>(planned.duration_ns) * 1e-9,
-                  static_cast<double>(planned.peak_live_bytes) / kMiB);
+  std::string text = fmt::format("{}: {} {}, {} calls in {:.3g} s, {} live at most", planned.trace,
+                                 planned.threads, planned.threads == 1 ? "thread" : "threads",
+                                 planned.calls, static_cast<double>(planned.duration_ns) * 1e-9,
+                                 bytes_text(planned.peak_live_bytes));
   if (planned.dropped_events > 0) {
     text += fmt::format("; the recorder dropped {} events", planned.dropped_events);
   }

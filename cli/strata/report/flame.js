@@ -11,11 +11,13 @@
   const THINNEST = 0.0005, ROW = 1.7;
   let kind = data.first, path = [data.tree], boxes = new Map();
 
+  // Bytes have three digits, as in the rest of the page (output/units.cpp).
   const amount = (value, of = kind) => {
     if (data.kinds[of][1] !== "bytes") return value.toLocaleString("en");
-    let unit = -1;
-    for (; value >= 1023.95 && unit < 3; ++unit) value /= 1024;
-    return unit < 0 ? `${value} B` : `${value.toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][unit]}`;
+    let unit = 0;
+    for (; value >= 1024 * 0.9995 && unit < 4; ++unit) value /= 1024;
+    const decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    return `${Number(value.toFixed(decimals))}\u00a0${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
   };
   const share = (value, all) => (all > 0 ? `${(100 * value / all).toFixed(1)}%` : "");
   const name = (node) => data.frames[node[0]][0];
