@@ -40,8 +40,6 @@ trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the proc
 earlier recording to FILE are replaced once the command has started; those of others stay.
 If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
 
-constexpr double kMostSeconds = 365.0 * 24 * 3600;
-
 /// Parses "USR2", "SIGUSR2" or a number; 0 if it is not a signal.
 int signal_of(const std::string& text) {
   const std::string name = text.starts_with("SIG") ? text.substr(3) : text;
@@ -176,7 +174,6 @@ class RecordCommand final : public Command {
     environment.set(settings::kStacks, stacks_ == "off" ? "0" : frames());
     const auto set_ms = [&](const char* name, const char* option, const std::string& text) {
       const double seconds = is_given(option) ? parse_seconds(option, text) : 0;
-      if (seconds > kMostSeconds) throw UsageError(fmt::format("{} is too long", option));
       environment.set(name, std::to_string(std::llround(seconds * 1000)));
       return seconds;
     };
