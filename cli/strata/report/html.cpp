@@ -40,4 +40,15 @@ std::string column_head(std::string_view title, bool is_number, std::string_view
                      html_escaped(title));
 }
 
+std::string number_field(double value, const std::string& text, bool is_best,
+                         const std::string& small) {
+  std::string more = small.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(small));
+  return fmt::format("<td data-v=\"{:.9g}\"{}>{}{}</td>", value, is_best ? " class=\"best\"" : "",
+                     html_escaped(text), more);
+}
+
+std::string text_field(std::string_view text) {
+  return fmt::format("<td class=\"t\">{}</td>", html_escaped(text));
+}
+
 }  // namespace strata::cli

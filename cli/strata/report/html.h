@@ -30,4 +30,12 @@ inline constexpr const char* kTableEnd = "</tbody></table></div>\n";
 std::string column_head(std::string_view title, bool is_number = true,
                         std::string_view meaning = {});
 
+/// A field that sorts by its number, however that is written.
+/// \param small  follows the text in small type
+std::string number_field(double value, const std::string& text, bool is_best = false,
+                         const std::string& small = {});
+std::string text_field(std::string_view text);
+/// A field of numbers that has none.
+inline constexpr const char* kNoField = "<td data-v=\"\"></td>";
+
 }  // namespace strata::cli

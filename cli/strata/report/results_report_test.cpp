@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "report/results_tables.h"
+#include "report/speedup_table.h"
 
 namespace strata::cli {
 namespace {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -19,20 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr NamedPercentile kShownPercentiles[] = {{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}};
 constexpr const char* kKept = "after_rss_bytes";
-
-/// A table cell that sorts by its number, however that is written.
-std::string number_field(double value, const std::string& text, bool is_best = false,
-                         const std::string& small = {}) {
-  std::string more = small.empty() ? "" : fmt::format(" <small>{}</small>", html_escaped(small));
-  return fmt::format("<td data-v=\"{:.9g}\"{}>{}{}</td>", value, is_best ? " class=\"best\"" : "",
-                     html_escaped(text), more);
-}
-
-std::string text_field(std::string_view text) {
-  return fmt::format("<td class=\"t\">{}</td>", html_escaped(text));
-}
-
-constexpr const char* kNoField = "<td data-v=\"\"></td>";
 
 /// Whether the row has the best median of its cell, and another row is worse.
 bool is_best(const Cell& cell, const Row& row, const std::string& metric) {
@@ -134,72 +119,6 @@ std::string table_row(const Cell& cell, const Entry& entry, const Columns& colum
   return html + "</tr>\n";
 }
 
-/// The speedups of one load with a number of threads, or of all loads together.
-struct SpeedupRow {
-  std::string load;
-  double threads;
-  std::map<int, double> of;  ///< by series
-  std::string workers;       ///< threads or processes, where a scenario can have either
-};
-
-/// What runs side by side in the row's load; empty if its scenario has no such option.
-std::string workers_of(const Row& row) {
-  const auto workers = row.params.find("workers");
-  return workers != row.params.end() && workers->is_string() ? workers->get<std::string>() : "";
-}
-
-std::vector<SpeedupRow> speedups(const Arrangement& all, const Sweep& sweep) {
-  std::map<int, double> alone;
-  std::vector<SpeedupRow> rows;
-  for (const auto& [threads, index] : sweep.points) {
-    SpeedupRow row{sweep.fixed, threads, {}, workers_of(*all.cells[index].entries.front().row)};
-    for (const Entry& entry : all.cells[index].entries) {
-      const Summary* rate = entry.row->metric("ops_per_s");
-      if (!entry.row->ok || rate == nullptr || rate->median <= 0) continue;
-      if (threads == 1) alone[entry.series] = rate->median;
-      auto one = alone.find(entry.series);
-      if (one != alone.end()) row.of[entry.series] = rate->median / one->second;
-    }
-    if (threads > 1 && !row.of.empty()) rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-/// Means over the loads, per number of threads, of threads and processes apart; only for contenders
-/// that scaled in every load.
-std::vector<SpeedupRow> means_of(const std::vector<SpeedupRow>& rows) {
-  struct Sum {
-    std::size_t loads = 0;
-    std::map<int, std::pair<std::size_t, double>> logs;  ///< their number and sum
-  };
-  std::map<std::pair<std::string, double>, Sum> sums;
-  for (const SpeedupRow& row : rows) {
-    Sum& sum = sums[{row.workers, row.threads}];
-    ++sum.loads;
-    for (const auto& [series, factor] : row.of) {
-      ++sum.logs[series].first;
-      sum.logs[series].second += std::log(factor);
-    }
-  }
-  const bool is_of_both = !sums.empty() && sums.begin()->first.first != sums.rbegin()->first.first;
-  std::vector<SpeedupRow> means;
-  for (const auto& [of, sum] : sums) {
-    if (sum.loads < 2) continue;
-    const auto& [workers, threads] = of;
-    SpeedupRow row{fmt::format("geometric mean of {}{}{}", sum.loads, is_of_both ? ", " : "",
-                               is_of_both ? workers : ""),
-                   threads,
-                   {},
-                   workers};
-    for (const auto& [series, logs] : sum.logs) {
-      if (logs.first != sum.loads) continue;
-      row.of[series] = std::exp(logs.second / static_cast<double>(sum.loads));
-    }
-    means.push_back(std::move(row));
-  }
-  return means;
-}
-
 std::string fact_name(std::string_view key) {
   static const std::map<std::string_view, std::string_view> known = {
       {"cpu", "processor"},        {"cores", "usable cores"}, {"memory_bytes", "memory"},
@@ -289,43 +208,6 @@ std::string cell_table(const Arrangement& all, const Cell& cell) {
     html += "</tr>\n";
   }
   return html + kTableEnd + "</details>\n";
-}
-
-std::string speedup_table(const Arrangement& all, const std::string& scenario) {
-  std::vector<SpeedupRow> rows;
-  for (const Sweep& sweep : all.sweeps) {
-    if (sweep.scenario != scenario || !sweep.is_of_threads()) continue;
-    std::vector<SpeedupRow> more = speedups(all, sweep);
-    rows.insert(rows.end(), more.begin(), more.end());
-  }
-  if (rows.empty()) return {};
-  std::vector<SpeedupRow> means = means_of(rows);
-  rows.insert(rows.begin(), means.begin(), means.end());
-  std::set<int> who_scaled;
-  for (const SpeedupRow& row : rows) {
-    for (const auto& [series, factor] : row.of) who_scaled.insert(series);
-  }
-  std::string html =
-      "<h3>Speed-up: the throughput over that of one thread of the same contender</h3>\n" +
-      table_start("sortable");
-  html += column_head("load", false) + column_head("threads");
-  for (int series : who_scaled) html += column_head(who(all, series).name);
-  html += kTableBody;
-  for (const SpeedupRow& row : rows) {
-    double best = 0;
-    for (const auto& [series, factor] : row.of) best = std::max(best, factor);
-    html += fmt::format("<tr><th scope=\"row\">{}</th>",
-                        html_escaped(row.load.empty() ? scenario : row.load));
-    html += number_field(row.threads, brief(Quantity::kCount, row.threads));
-    for (int series : who_scaled) {
-      auto own = row.of.find(series);
-      html += own == row.of.end() ? kNoField
-                                  : number_field(own->second, brief(Quantity::kRatio, own->second),
-                                                 own->second == best && row.of.size() > 1);
-    }
-    html += "</tr>\n";
-  }
-  return html + kTableEnd;
 }
 
 std::string failure_list(const Arrangement& all, const Cell& cell) {
