@@ -2,6 +2,7 @@
 // reports add up whatever the numbers are.
 #include "choices.h"
 #include "input/usage_error.h"
+#include "profile/leak_report.h"
 #include "profile/profile.h"
 #include "profile/sites.h"
 

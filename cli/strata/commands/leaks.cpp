@@ -18,7 +18,7 @@
 #include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"
 #include "process/temporary_folder.h"
-#include "profile/sites.h"
+#include "profile/leak_report.h"
 #include "profile/symbols.h"
 
 namespace strata::cli {

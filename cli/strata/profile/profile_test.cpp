@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include "input/usage_error.h"
+#include "profile/leak_report.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
 #include "report/flame_graph.h"

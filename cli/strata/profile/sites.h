@@ -22,25 +22,11 @@ struct SiteSums {
 std::vector<SiteSums> sum_sites(const Profile& profile, std::size_t kind, const Profile* older,
                                 std::size_t older_kind);
 
-/// A whole stack and the sum of its allocations.
-struct StackSums {
-  std::vector<Line> lines;  ///< innermost first
-  std::int64_t bytes = 0;
-  std::int64_t objects = 0;
-};
-
-/// What is live, by stack, largest first.
-/// \errors  UsageError if the profile is not a heap profile.
-std::vector<StackSums> live_stacks(const Profile& profile);
-
 /// Whether to skip this function when looking for the allocating code: operator new, std::,
 /// whatever calls main().
 bool is_library_function(std::string_view name);
 
 /// "12 B", "1.5 MiB", "3" (objects); signed if `is_growth`.
 std::string amount(std::int64_t value, const std::string& unit, bool is_growth = false);
-
-/// The report of `strata run --leaks`: totals, then the largest stacks, one frame per line.
-std::string leak_report(const Profile& profile, const std::string& process, std::size_t most);
 
 }  // namespace strata::cli
