@@ -1,9 +1,7 @@
 #include <fmt/format.h>
-#include <string.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <system_error>
 
@@ -11,6 +9,7 @@
 #include "commands/earlier_traces.h"
 #include "commands/trace_info.h"
 #include "contenders/contender.h"
+#include "input/signal_name.h"
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/text.h"
@@ -19,7 +18,6 @@
 #include "process/program.h"
 #include "process/run_beside.h"
 #include "shared/record_settings.h"
-#include "shared/words.h"
 
 namespace strata::cli {
 namespace {
@@ -39,44 +37,6 @@ The command keeps its allocator, or gets the one that --allocator names. Each pr
 trace: the first to FILE, the others to FILE.PID; %p in FILE stands for the process ID. Traces of an
 earlier recording to FILE are replaced once the command has started; those of others stay.
 If the disk is slower than the command, the command waits; with --drop, calls are lost instead.)";
-
-/// Parses "USR2", "SIGUSR2" or a number; 0 if it is not a signal.
-int signal_of(const std::string& text) {
-  const std::string name = text.starts_with("SIG") ? text.substr(3) : text;
-  for (int signal = 1; signal < 32; ++signal) {
-    const char* const known = ::sigabbrev_np(signal);
-    if (known != nullptr && name == known) return signal;
-  }
-  const int number = parse_number<int>(text).value_or(0);
-  return number > 0 && number <= SIGRTMAX ? number : 0;
-}
-
-/// Whether the signal would recur endlessly when its handler returns.
-bool is_of_fault(int signal) {
-  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
-         signal == SIGTRAP || signal == SIGSYS;
-}
-
-/// \errors  UsageError for an unknown signal, or one that a program cannot handle and continue.
-int parse_signal(const std::string& text) {
-  const int signal = signal_of(text);
-  if (signal == 0) {
-    throw UsageError(
-        fmt::format("--on-signal: '{}' is not a signal; name one, as in --on-signal USR2", text));
-  }
-  // The signals between the standard and the real-time ones belong to the C library.
-  if (signal == SIGKILL || signal == SIGSTOP || (signal >= 32 && signal < SIGRTMIN)) {
-    throw UsageError(fmt::format(
-        "--on-signal: no program can handle {}; name another, as in --on-signal USR2", text));
-  }
-  if (is_of_fault(signal)) {
-    throw UsageError(fmt::format(
-        "--on-signal: {} cannot be used: it is that of a fault; name another, as in --on-signal "
-        "USR2",
-        text));
-  }
-  return signal;
-}
 
 /// The command of the process that wrote the trace, shortened for a terminal line.
 std::string command_of(const fs::path& path) {
@@ -189,7 +149,9 @@ class RecordCommand final : public Command {
   }
 
   /// The signal of --on-signal; 0 if none.
-  int toggling_signal() const { return is_given("--on-signal") ? parse_signal(signal_) : 0; }
+  int toggling_signal() const {
+    return is_given("--on-signal") ? parse_signal("--on-signal", signal_) : 0;
+  }
 
   std::string why_nothing() const {
     if (is_given("--after")) {
