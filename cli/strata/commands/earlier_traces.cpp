@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-#include "commands/trace_info.h"
+#include "commands/trace_beginning.h"
 #include "input/usage_error.h"
 #include "shared/trace/layout.h"
 

@@ -7,7 +7,7 @@
 
 #include "commands/command.h"
 #include "commands/earlier_traces.h"
-#include "commands/trace_info.h"
+#include "commands/trace_beginning.h"
 #include "contenders/contender.h"
 #include "input/signal_name.h"
 #include "input/usage_error.h"

@@ -108,16 +108,4 @@ std::string trace_info(trace::Reader& trace) {
   return text;
 }
 
-TraceBeginning beginning_of(const std::filesystem::path& trace) {
-  TraceBeginning beginning;
-  try {
-    trace::Reader reader(trace.string());
-    Event event;
-    beginning.has_no_events = !reader.next(event);
-    beginning.process = reader.process();
-  } catch (const trace::TraceError&) {
-  }
-  return beginning;
-}
-
 }  // namespace strata::cli
