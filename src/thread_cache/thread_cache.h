@@ -12,6 +12,7 @@
 #include "base/metadata_arena.h"
 #include "central/central.h"
 #include "size_class/size_class_map.h"
+#include "thread_cache/bin_demand.h"
 #include "thread_cache/cache_budget.h"
 #include "thread_cache/object_bins.h"
 #include "thread_cache/thread_state.h"
@@ -21,12 +22,12 @@ namespace strata {
 /// One thread's free objects, and the slow paths that fill, flush and size its bins. ThreadRegistry
 /// owns the caches; the malloc's slow paths call them.
 ///
-/// A bin gets slots when its class is first used. It starts with a few and doubles whenever it runs
-/// dry or overflows, up to a bound for its class and as far as the thread's share of the budget
-/// allows. When the share is used up, a bin that often does so takes room from one that does not. A
-/// bin that goes on to run dry and overflow by turns, as under batches, may grow further, at the
-/// cost of idle bins. When new threads leave a thread with more than twice its share, bins that
-/// overflow give up half of themselves.
+/// A bin gets slots when its class is first used: a few. When it runs dry or overflows, it asks for
+/// room and doubles, up to a bound for its class and as long as the thread's share of the budget
+/// lasts (CacheBudget). After it was refused, it asks seldom (BinDemand), and now and then it takes
+/// room from an idle bin. Under a lasting load, batches that do not fit, it may have more than the
+/// share, and idle bins give way. A bin that overflows gives up half of itself if the thread holds
+/// more than twice its share, since new threads have come or the heap is smaller.
 ///
 /// A further bin holds homeward objects, whose spans serve nobody: malloc never pops from it, and
 /// when it is full, all of it goes to the spans.
@@ -104,11 +105,6 @@ class ThreadCache : public ObjectBins, public ListLink<> {
  private:
   friend class ThreadRegistry;  // the owner's state
 
-  // Chosen: above this count of refused_, a bin's load is lasting (thread_cache_growth.cpp).
-  static constexpr std::uint8_t kLastingCalls = 50;
-  // Chosen: from this size on a slot is at most a thirty-second of its object. For smaller objects,
-  // a bin that saves some calls of the slow path takes more memory than it is worth.
-  static constexpr std::size_t kLastingFromBytes = 256;
   // Chosen: a look reads a line of each shard of the page heap, which other processors write.
   static constexpr std::uint8_t kBatchesPerLook = 64;
   // Chosen: a class without a span in the process may never need more than a few objects. The first
@@ -120,13 +116,8 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   // KiB. Outgrown slots from the arena serve another bin; these do not.
   static constexpr std::size_t kInlineSlots = 148;
 
-  enum class Slow : std::uint8_t { kNeither, kDry, kOver };
-  struct Latest {
-    Slow slow;
-    std::uint8_t run;  ///< times in a row, as far as it matters
-  };
-  enum class Load : bool { kUsual, kLasting };
-  static std::size_t max_capacity(unsigned size_class, Load load) noexcept;
+  using Slow = BinDemand::Slow;
+  using Load = BinDemand::Load;
 
   /// While it lives, the owner's malloc and free find no bins. Only a signal handler can call them
   /// then; it is served like any that finds a lock held. A bin's top and limit are two words, and a
@@ -168,16 +159,14 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   void make_room_homeward() noexcept STRATA_REQUIRES(bins_lock_);
   bool take_as_last(unsigned size_class, void* object) noexcept STRATA_REQUIRES(bins_lock_);
   bool ask_for_room(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
-  bool may_grow(unsigned size_class, Slow slow) noexcept STRATA_REQUIRES(bins_lock_);
-  bool is_lasting(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
-    return refused_[size_class] > kLastingCalls &&
-           SizeClassMap::bytes_of(size_class) >= kLastingFromBytes;
+  Load load_of(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
+    return demands_[size_class].load_of(SizeClassMap::bytes_of(size_class));
   }
   /// How many objects a refill or a flush moves: half of the bin, or all of it if more comes and
   /// goes at once than it can hold.
   std::size_t batch(unsigned size_class) const noexcept STRATA_REQUIRES(bins_lock_) {
     const std::size_t all = capacity(size_class);
-    return is_lasting(size_class) ? all : (all + 1) / 2;
+    return load_of(size_class) == Load::kLasting ? all : (all + 1) / 2;
   }
   bool grow(unsigned size_class, std::size_t share) noexcept STRATA_REQUIRES(bins_lock_);
   bool grow_under(Load load, unsigned size_class, std::size_t share) noexcept
@@ -247,16 +236,13 @@ class ThreadCache : public ObjectBins, public ListLink<> {
   std::size_t lasting_bytes_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::size_t heap_pages_ STRATA_GUARDED_BY(bins_lock_) = 0;
   Lock bins_lock_{LockRank::kThreadBins};
-  // The bins that ran dry or overflowed since the last look for an idle one, and calls of those
-  // that could not grow.
+  // The bins that ran dry or overflowed since take_from_idle() last looked for an idle one, and its
+  // calls since then.
   std::bitset<SizeClassMap::kCount> ran_out_ STRATA_GUARDED_BY(bins_lock_);
   std::uint8_t slow_calls_ STRATA_GUARDED_BY(bins_lock_) = 0;
   std::uint8_t batches_ STRATA_GUARDED_BY(bins_lock_) = 0;  // modulo 256
   bool is_told_of_exit_ = false;  // others may reach its owner; guarded by the registry's lock
-  // 1 + the count of a bin that could not grow; 0 if it may be able to grow.
-  std::uint8_t refused_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
-  // Whether it last ran dry or overflowed, since the last look for idle bins.
-  Latest latest_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
+  BinDemand demands_[SizeClassMap::kCount] STRATA_GUARDED_BY(bins_lock_) = {};
   // A class that has moved settles until `left` more objects come and go, or enough were sent home.
   struct Settling {
     std::uint16_t left = 0;

@@ -1,4 +1,17 @@
 // How a thread's bins grow, and which bin gives way to which.
+//
+// Each time a bin runs dry or overflows, BinDemand says whether it may ask for room. If so, these
+// are tried in turn:
+//
+//   1. It doubles, out of what the thread's share has left.
+//   2. If it has next to nothing, the largest bin is halved for it.
+//   3. If its load is lasting, it doubles beyond the share, out of what lasting loads may have.
+//   4. If the load presses, all bins that have been idle are halved for it.
+//
+// If it may not ask, it takes room from an idle bin instead, at one such call in many.
+//
+// A bin is halved when it gives way; when it overflows while its thread holds far more than its
+// share; and, if a lasting load has made it grow, when the heap has grown. Then it may ask again.
 
 #include <algorithm>
 #include <bit>
@@ -17,18 +30,10 @@ constexpr std::size_t kMaxCapacity = 2047;
 constexpr std::size_t kMaxBinBytes = 96 * 1024;
 constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
 constexpr std::size_t kLargeFromBytes = 1024;
-// Chosen: a bin that could not grow counts how often it ran dry or overflowed again as it did the
-// time before, up to kLongRun in a row. The count restarts when it did so only once. Above
-// kLastingCalls its load is lasting: batches that do not fit. Then the bin is filled and emptied as
-// a whole. It asks for room at that count if batches are a little larger than it, and again at
-// kAskAgainCalls, when idle bins give way. It may then have kLastingTimes the bytes, out of what
-// the lasting share has left, except for 1/kReservePart of it.
-constexpr std::uint8_t kAskAgainCalls = 100;
-constexpr std::uint8_t kLongRun = 8;
+// Chosen: under a lasting load a class may have so many times the bytes, out of what the lasting
+// share has left, except for 1/kReservePart of it.
 constexpr std::size_t kLastingTimes = 16;
 constexpr std::size_t kReservePart = 4;
-// Chosen: a class without a bin asks for room once in so many calls.
-constexpr std::uint8_t kAskForFirst = 8;
 // Chosen: a thread looks for an idle bin once in so many slow calls of classes that could not grow.
 // A look takes as long as such a call. With sixteen times as many looks, bins take turns
 // (docs/decisions/0004).
@@ -49,63 +54,45 @@ constexpr std::uint32_t kSurelyCachedBytes = 4096;
 // turns.
 constexpr std::size_t kShrinkAbove = 2;
 
-}  // namespace
-
-std::size_t ThreadCache::max_capacity(unsigned size_class, Load load) noexcept {
+std::size_t max_capacity(unsigned size_class, BinDemand::Load load) noexcept {
   const std::size_t bytes = SizeClassMap::bytes_of(size_class);
   const std::size_t usual = bytes < kLargeFromBytes ? kMaxBinBytes : kMaxBinBytesOfLarge;
-  const std::size_t most = load == Load::kLasting ? kLastingTimes * usual : usual;
+  const std::size_t most = load == BinDemand::Load::kLasting ? kLastingTimes * usual : usual;
   return std::clamp<std::size_t>(most / bytes, 1, kMaxCapacity);
 }
+
+}  // namespace
 
 /// Called when the bin ran dry or overflowed.
 /// \returns  whether it has grown
 bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
   ran_out_[size_class] = true;
-  return may_grow(size_class, slow) ? grow(size_class, budget_->share_bytes())
-                                    : take_from_idle(size_class);
-}
-
-/// Counts that the bin ran dry or overflowed again. Batches much larger than the bin make it do the
-/// same many times in a row; batches a little larger, twice, by turns; traffic at random, every
-/// other or third time only once, and then the count restarts. A class without a bin is always as
-/// badly off.
-/// \returns  whether to ask for room
-bool ThreadCache::may_grow(unsigned size_class, Slow slow) noexcept {
-  std::uint8_t& refused = refused_[size_class];
+  BinDemand& demand = demands_[size_class];
   const bool has_bin = capacity(size_class) != 0;
-  Latest& latest = latest_[size_class];
-  const bool is_again = latest.slow == slow || !has_bin;
-  const bool is_counted = latest.run != kLongRun || !has_bin;
-  if (refused != 0 && is_again && is_counted && refused != kAskAgainCalls) ++refused;
-  if (refused != 0 && !is_again && latest.run == 1) refused = 1;
-  const std::uint8_t run = is_again ? std::min<std::uint8_t>(latest.run + 1, kLongRun) : 1;
-  latest = {slow, run};
-  return refused == 0 || (run == 2 && refused == kLastingCalls + 1) || refused == kAskAgainCalls ||
-         (!has_bin && refused % kAskForFirst == 0);
+  demand.note(slow, has_bin);
+  return demand.may_ask(has_bin) ? grow(size_class, budget_->share_bytes())
+                                 : take_from_idle(size_class);
 }
 
 /// Doubles the bin, as far as its load, its class and the thread's share allow.
 /// \returns  false if they do not
 bool ThreadCache::grow(unsigned size_class, std::size_t share) noexcept {
-  std::uint8_t& refused = refused_[size_class];
-  const bool was_lasting = capacity(size_class) != 0 && is_lasting(size_class);
-  if (grow_under(Load::kUsual, size_class, share)) {
-    refused = was_lasting ? kAskAgainCalls : 0;
-    return true;
+  BinDemand& demand = demands_[size_class];
+  const Load load = capacity(size_class) != 0 ? load_of(size_class) : Load::kUsual;
+  const bool is_lasting = load == Load::kLasting;
+  bool has_grown = grow_under(Load::kUsual, size_class, share);
+  if (!has_grown) {
+    if (!demand.may_look()) return false;
+    has_grown = (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
+                (is_lasting && grow_under(Load::kLasting, size_class, share)) ||
+                (is_lasting && demand.is_pressing() &&
+                 capacity(size_class) < max_capacity(size_class, Load::kLasting) && shrink_idle() &&
+                 grow_under(Load::kLasting, size_class, share));
   }
-  // Where there is no bin at all, each call asks; not each looks at all the other bins.
-  if (refused != 0 && refused <= kLastingCalls) return false;
-  const bool has_grown =
-      (take_from_largest(size_class) && grow_under(Load::kUsual, size_class, share)) ||
-      (was_lasting && (grow_under(Load::kLasting, size_class, share) ||
-                       (refused == kAskAgainCalls &&
-                        capacity(size_class) < max_capacity(size_class, Load::kLasting) &&
-                        shrink_idle() && grow_under(Load::kLasting, size_class, share))));
-  if (was_lasting) {
-    refused = has_grown ? kAskAgainCalls : kLastingCalls + 1;
+  if (has_grown) {
+    demand.note_grown(load);
   } else {
-    refused = has_grown ? 0 : 1;
+    demand.note_refused(load);
   }
   return has_grown;
 }
@@ -128,14 +115,14 @@ bool ThreadCache::holds_too_much(unsigned size_class, std::size_t share) const n
   return capacity_bytes_ - lasting_bytes_ > kShrinkAbove * share;
 }
 
-/// Halves the bins that neither ran dry nor overflowed since the last call.
+/// Halves the bins that neither ran dry nor overflowed since it was last called.
 /// \returns  whether there were any
 bool ThreadCache::shrink_idle() noexcept {
   const std::size_t before = capacity_bytes_;
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
-    const bool is_idle = latest_[c].slow == Slow::kNeither;
-    if (is_idle && capacity(c) * SizeClassMap::bytes_of(c) > kSmallBinBytes) shrink(c);
-    latest_[c] = {};
+    const std::size_t bytes = capacity(c) * SizeClassMap::bytes_of(c);
+    if (demands_[c].is_idle() && bytes > kSmallBinBytes) shrink(c);
+    demands_[c].forget_calls();
   }
   return capacity_bytes_ != before;
 }
@@ -167,7 +154,8 @@ bool ThreadCache::take_from_largest(unsigned size_class) noexcept {
 bool ThreadCache::take_from_idle(unsigned size_class) noexcept {
   const std::size_t now = capacity(size_class);
   const std::size_t most = max_capacity(size_class, Load::kUsual);
-  if (now == 0 || now >= most || has_lasting_[size_class] || is_lasting(size_class)) return false;
+  if (now == 0 || now >= most) return false;
+  if (has_lasting_[size_class] || load_of(size_class) == Load::kLasting) return false;
   if (++slow_calls_ < kSlowCallsPerLook) return false;
   slow_calls_ = 0;
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
@@ -263,7 +251,7 @@ void ThreadCache::shrink(unsigned size_class) noexcept {
 void ThreadCache::set_capacity(unsigned size_class, std::size_t count) noexcept {
   const std::size_t object_bytes = SizeClassMap::bytes_of(size_class);
   const std::size_t bytes = capacity(size_class) * object_bytes;
-  refused_[size_class] = 0;
+  demands_[size_class].note_shrunk();
   limits_[size_class] = bases_[size_class] + count;
   capacity_bytes_ += count * object_bytes - bytes;
   if (has_lasting_[size_class]) lasting_bytes_ -= bytes;
