@@ -40,8 +40,8 @@ void Central::set_most_shards(unsigned count, unsigned processors) noexcept {
 std::size_t Central::claim(Place& place, unsigned size_class, void** end,
                            std::size_t count) noexcept {
   CentralShard* shard = &place.shard_of(size_class);
-  CentralList::Claimed claimed = shard->try_claim(size_class, end, count, place.lane_of(size_class),
-                                                  claimed_first(size_class));
+  Tried claimed = shard->try_claim(size_class, end, count, place.lane_of(size_class),
+                                   claimed_first(size_class));
   if (claimed.was_busy) [[unlikely]] {
     CentralShard& busy = *shard;
     note_met(place, size_class);

@@ -11,6 +11,7 @@
 #include "base/idle_tally.h"
 #include "base/lock.h"
 #include "base/thread_annotations.h"
+#include "central/tried.h"
 #include "span/hole_batch.h"
 #include "span/page.h"
 #include "span/span_source.h"
@@ -76,12 +77,8 @@ class CentralList {
   enum class First : std::uint8_t { kAny, kWholeLines };
 
   /// As claim(), unless another thread holds the list.
-  struct Claimed {
-    std::size_t count;
-    bool was_busy;
-  };
-  Claimed try_claim(void** end, std::size_t count, From from = From::kLowest,
-                    First first = First::kAny) noexcept;
+  Tried try_claim(void** end, std::size_t count, From from = From::kLowest,
+                  First first = First::kAny) noexcept;
 
   /// Claims one object anywhere in a span, chosen by `random`. Does not wait for holes: under full
   /// checks, which claim so, none goes back.

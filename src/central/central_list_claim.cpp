@@ -166,8 +166,7 @@ std::size_t CentralList::claim(void** end, std::size_t count) noexcept {
   return claim_locked(end, count);
 }
 
-CentralList::Claimed CentralList::try_claim(void** end, std::size_t count, From from,
-                                            First first) noexcept {
+Tried CentralList::try_claim(void** end, std::size_t count, From from, First first) noexcept {
   if (!lock_.try_lock()) return {0, true};
   const std::size_t claimed = claim_locked(end, count, from, first);
   lock_.unlock();

@@ -96,17 +96,17 @@ std::size_t CentralShard::claim(unsigned size_class, void** end, std::size_t cou
   return claimed != 0 ? claimed : from->list.claim(end, count);
 }
 
-CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, std::size_t count,
-                                             unsigned lane, CentralList::First first) noexcept {
+Tried CentralShard::try_claim(unsigned size_class, void** end, std::size_t count, unsigned lane,
+                              CentralList::First first) noexcept {
   Class* const from = find_or_make(size_class);
   if (from == nullptr) return {0, false};
   // Small objects that others brought share lines with what these still have, and serve last.
   const unsigned lanes = lanes_of(size_class);
   const unsigned looks = lanes > kFewLanes && shares_edges(size_class) ? 1 : lanes;
-  const TransferCache::Tried tried = try_remove(*from, lane, looks, end, count);
-  if (tried.count != 0) return {tried.count, tried.was_busy};
+  const Tried tried = try_remove(*from, lane, looks, end, count);
+  if (tried.count != 0) return tried;
   const auto end_of_span = lane % 2 == 0 ? CentralList::From::kLowest : CentralList::From::kHighest;
-  CentralList::Claimed claimed = from->list.try_claim(end, count, end_of_span, first);
+  Tried claimed = from->list.try_claim(end, count, end_of_span, first);
   claimed.was_busy |= tried.was_busy;
   if (claimed.count == 0 && looks != lanes) [[unlikely]]
     return try_claim_of_lanes(*from, lane, end, count, claimed.was_busy);
@@ -114,29 +114,31 @@ CentralList::Claimed CentralShard::try_claim(unsigned size_class, void** end, st
 }
 
 /// Tries the transfer caches of all lanes, when the spans have nothing left.
-[[gnu::cold, gnu::noinline]] CentralList::Claimed CentralShard::try_claim_of_lanes(
-    Class& from, unsigned lane, void** end, std::size_t count, bool was_busy) noexcept {
+[[gnu::cold, gnu::noinline]] Tried CentralShard::try_claim_of_lanes(Class& from, unsigned lane,
+                                                                    void** end, std::size_t count,
+                                                                    bool was_busy) noexcept {
   const unsigned lanes = lanes_of(from.list.size_class());
-  const TransferCache::Tried tried = try_remove(from, lane, lanes, end, count);
-  return {tried.count, was_busy || tried.was_busy};
+  Tried tried = try_remove(from, lane, lanes, end, count);
+  tried.was_busy |= was_busy;
+  return tried;
 }
 
 /// Takes from the lane's transfer cache, or else from the next of `looks` lanes that has objects;
 /// `was_busy` says whether another thread held one of them.
-inline TransferCache::Tried CentralShard::try_remove(Class& from, unsigned lane, unsigned looks,
-                                                     void** end, std::size_t count) noexcept {
+inline Tried CentralShard::try_remove(Class& from, unsigned lane, unsigned looks, void** end,
+                                      std::size_t count) noexcept {
   if (Lane* const more = from.more.load(std::memory_order_acquire); more != nullptr)
     return try_remove_of_lanes(from, more, lane, looks, end, count);
   const bool may_look = lane == 0 || looks == lanes_of(from.list.size_class());
   // A hint suffices: what comes a moment later is the next claim's.
   return may_look && from.first.transfer.size() != 0 ? from.first.transfer.try_remove(end, count)
-                                                     : TransferCache::Tried{0, false};
+                                                     : Tried{0, false};
 }
 
-[[gnu::noinline]] TransferCache::Tried CentralShard::try_remove_of_lanes(
-    Class& from, Lane* more, unsigned lane, unsigned looks, void** end,
-    std::size_t count) noexcept {
-  TransferCache::Tried tried{0, false};
+[[gnu::noinline]] Tried CentralShard::try_remove_of_lanes(Class& from, Lane* more, unsigned lane,
+                                                          unsigned looks, void** end,
+                                                          std::size_t count) noexcept {
+  Tried tried{0, false};
   unsigned index = lane_index(from, lane);
   lane_in(from, more, index).transfer.expect_batch();
   for (; looks != 0 && tried.count == 0; --looks) {

@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "central/central_list.h"
 #include "central/transfer_cache.h"
+#include "central/tried.h"
 #include "size_class/size_class_map.h"
 
 namespace strata {
@@ -69,8 +70,8 @@ class CentralShard {
   /// The same, from the lane's transfer cache first, skipping whatever another thread holds.
   /// \param first  which objects of the spans come first
   /// \returns  how many, and whether something busy may have had more
-  CentralList::Claimed try_claim(unsigned size_class, void** end, std::size_t count, unsigned lane,
-                                 CentralList::First first) noexcept;
+  Tried try_claim(unsigned size_class, void** end, std::size_t count, unsigned lane,
+                  CentralList::First first) noexcept;
 
   /// Claims from a transfer cache only, for a thread of another shard.
   /// \returns  how many
@@ -246,12 +247,12 @@ class CentralShard {
   Lane& lane_of(Class& of, unsigned lane) noexcept;
   bool take_claimed(Class& of, Lane& by, std::size_t count) const noexcept;
   Lane* make_lanes(Class& of) noexcept;
-  TransferCache::Tried try_remove(Class& from, unsigned lane, unsigned looks, void** end,
-                                  std::size_t count) noexcept;
-  TransferCache::Tried try_remove_of_lanes(Class& from, Lane* more, unsigned lane, unsigned looks,
-                                           void** end, std::size_t count) noexcept;
-  CentralList::Claimed try_claim_of_lanes(Class& from, unsigned lane, void** end, std::size_t count,
-                                          bool was_busy) noexcept;
+  Tried try_remove(Class& from, unsigned lane, unsigned looks, void** end,
+                   std::size_t count) noexcept;
+  Tried try_remove_of_lanes(Class& from, Lane* more, unsigned lane, unsigned looks, void** end,
+                            std::size_t count) noexcept;
+  Tried try_claim_of_lanes(Class& from, unsigned lane, void** end, std::size_t count,
+                           bool was_busy) noexcept;
   std::size_t insert(Class& into, Lane& lane, void* const* objects, std::size_t count) noexcept;
   template <typename Function>
   void for_each_class(Function&& function) const noexcept;

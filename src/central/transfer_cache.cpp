@@ -21,7 +21,7 @@ std::size_t TransferCache::try_insert(void* const* objects, std::size_t count) n
   return taken;
 }
 
-TransferCache::Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
+Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {0, true};
   const std::size_t taken = remove_locked(end, count);
   if (size() == 0 && has_run_over_) {

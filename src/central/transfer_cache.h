@@ -9,6 +9,7 @@
 #include "base/metadata_arena.h"
 #include "base/prefetch.h"
 #include "base/thread_annotations.h"
+#include "central/tried.h"
 
 namespace strata {
 
@@ -42,16 +43,11 @@ class TransferCache {
   /// \returns  how many
   std::size_t remove(void** end, std::size_t count) noexcept;
 
-  /// The result of a call that does not wait, since the spans serve as well.
-  struct Tried {
-    std::size_t count;
-    bool was_busy;  ///< another thread was at it: the count is 0
-  };
   /// Stores as many of the objects as there is room for, the last ones, without waiting.
   /// \returns  how many; 0 if another thread holds the lock
   std::size_t try_insert(void* const* objects, std::size_t count) noexcept;
-  /// As remove(), without waiting. If the cache had overflowed and is empty now, doubles its
-  /// capacity; its slots stay.
+  /// As remove(), without waiting, since the spans serve as well. If the cache had overflowed and
+  /// is empty now, doubles its capacity; its slots stay.
   Tried try_remove(void** end, std::size_t count) noexcept;
   /// As try_remove(), for a caller without demand of its own: running dry this way says nothing
   /// about the capacity.

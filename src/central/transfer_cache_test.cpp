@@ -82,14 +82,14 @@ TEST_F(TransferCacheTest, ATryDoesAsMuchUnlessAnotherThreadIsAtIt) {
   cache.lock().lock();
   std::thread([&] {
     EXPECT_EQ(cache.try_insert(batch.data(), batch.size()), 0u);
-    const TransferCache::Tried removed = cache.try_remove(out.data() + 10, 10);
+    const Tried removed = cache.try_remove(out.data() + 10, 10);
     EXPECT_EQ(removed.count, 0u);
     EXPECT_TRUE(removed.was_busy);
   }).join();
   cache.lock().unlock();
   EXPECT_EQ(cache.size(), 10u);
   EXPECT_EQ(cache.lock().waits(), 0u);
-  const TransferCache::Tried removed = cache.try_remove(out.data() + 10, 10);
+  const Tried removed = cache.try_remove(out.data() + 10, 10);
   EXPECT_EQ(removed.count, 10u);
   EXPECT_FALSE(removed.was_busy);
   EXPECT_EQ(out, batch);
