@@ -15,7 +15,7 @@ namespace strata::recorder {
 
 /// Merges the records of all streams into one order of events and adds these to the trace, with the
 /// stacks that they need and the names of threads. It knows which objects are live, so it turns a
-/// freed address into the object that ended. It begins with a trace and ends with it.
+/// freed address into the object that ended.
 ///
 /// Order. Each drain() takes a time T, one clock skew ago, and merges the records of all streams up
 /// to T by time. A free is recorded before it happens, and an allocation before its caller has the
@@ -60,7 +60,7 @@ class Merger {
     return clock_.ns_at(clock_.count()) - clock_.ns_at(origin_);
   }
 
-  /// The child of fork makes a trace of its own.
+  /// Forgets all that belongs to the trace: a child of fork makes one of its own.
   void forget_all() noexcept;
 
  private:

@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <initializer_list>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
 
 #include "recorder/system.h"
 #include "shared/trace/made_trace_test.h"
@@ -81,6 +85,7 @@ class MergerTest : public testing::Test {
  private:
   char* zeros(std::size_t bytes) {
     maps_.emplace_back(map_memory(bytes), bytes);
+    if (maps_.back().first == nullptr) throw std::bad_alloc();
     return static_cast<char*>(maps_.back().first);
   }
   std::vector<std::pair<void*, std::size_t>> maps_;
@@ -102,7 +107,7 @@ TEST_F(MergerTest, OrdersTheCallsOfAllThreadsByTime) {
                                     Is(Operation::kFree, 1u, 0u), Is(Operation::kFree, 0u, 1u)));
 }
 
-TEST_F(MergerTest, LeavesWhatIsYoungerThanTheSkewForLater) {
+TEST_F(MergerTest, LeavesWhatIsInTheFutureForLater) {
   Stream& stream = thread();
   note(stream, 0, Operation::kMalloc, 0x100);
   append(stream, {Record::pack(RecordKind::kCall, Operation::kFree, at(0x100), 0),

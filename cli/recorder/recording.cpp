@@ -28,11 +28,11 @@ void Recording::start(const char* allocator) noexcept {
   if (is_starting_.exchange(true, std::memory_order_acquire)) return;
   settings_.read();
   process_ = os::process_id();
-  clock_.prepare();
   if (settings_.file == nullptr || !take_memory() || !file_.open(settings_, process_, allocator)) {
     mode_.store(Mode::kOff, std::memory_order_relaxed);
     return;
   }
+  clock_.prepare();
   if (!has_fork_handlers_) {
     has_fork_handlers_ = true;
     os::register_fork_handlers(recorder::before_fork, recorder::after_fork_in_parent,
@@ -47,7 +47,7 @@ void Recording::start(const char* allocator) noexcept {
   // Stays off until the writer turns it on, in case it begins later.
   mode_.store(Mode::kOff, std::memory_order_relaxed);
   if (settings_.after_ms == 0 && settings_.signal == 0) turn_on();
-  const int file = file_.number();
+  const int file = file_.descriptor();
   const bool has_thread = thread_.start(do_round, this, file);
   os::close_file(file);  // the writer has its own copy
   if (has_thread) return;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 #include "recorder/clock.h"
@@ -82,12 +81,13 @@ class Recording {
   std::atomic<Mode> mode_{Mode::kNotStarted};
   std::atomic<bool> is_starting_{false};
   std::atomic<std::uint32_t> toggles_{0};
-  std::atomic<std::uint64_t> dropped_{0};    ///< relaxed: calls without a record
-  std::atomic<bool> has_said_drops_{false};  ///< relaxed: once, and nobody waits for it
 
   StreamTable streams_;
   StackTree stacks_;
   WriterThread thread_;
+  // Far from the mode, which each call reads.
+  std::atomic<std::uint64_t> dropped_{0};    ///< relaxed: calls without a record
+  std::atomic<bool> has_said_drops_{false};  ///< relaxed: once, and nobody waits for it
 
   // Used by the writer thread only, once it runs.
   TraceFile file_;

@@ -11,7 +11,7 @@
 namespace strata::recorder {
 
 /// The file of a trace, and the writer that fills it. It is open from open() until end(), or until
-/// give_up() if the disk refuses bytes.
+/// give_up() if the disk refuses bytes. In a child of fork, the object is as the parent had it.
 /// \threads  One at a time. The file is open in the file table of the thread that opened it and in
 ///           later copies of that table; each copy is closed on its own.
 class TraceFile {
@@ -27,7 +27,7 @@ class TraceFile {
   /// \returns  False if that failed, after saying why on standard error.
   bool open(const Settings& settings, std::uint64_t process, const char* allocator) noexcept;
   bool is_open() const noexcept { return file_ >= 0; }
-  int number() const noexcept { return file_; }
+  int descriptor() const noexcept { return file_; }
   const char* name() noexcept { return name_.c_string(); }
   trace::Writer& writer() noexcept { return *writer_; }
 

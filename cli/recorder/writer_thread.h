@@ -27,12 +27,12 @@ class WriterThread {
   /// \returns  False if the kernel refuses; it is then no longer announced.
   bool start(Round* round, void* context, int file) noexcept;
   bool is_running() const noexcept { return is_running_.load(std::memory_order_relaxed); }
-  /// In a process that has a copy of this object but not the thread.
+  /// Called in a process that has a copy of this object but not the thread: nobody waits for it.
   void forget() noexcept;
 
   /// Makes the next round come now.
   void wake() noexcept;
-  /// Returns after a round that began later and saw the request, or if no further round comes.
+  /// Returns when a round that saw the request has ended; at once if there is no thread.
   void ask(Request request) noexcept;
   /// Between hold() and release() there is no round. The thread lets those who wait for hold() go
   /// first, because the lock is not fair.

@@ -4,10 +4,10 @@
 
 namespace strata {
 
-/// What a call got that passes over what another thread holds, instead of waiting for it.
+/// The result of a call that does not wait: it skips what another thread holds.
 struct Tried {
   std::size_t count;
-  bool was_busy;  ///< something was passed over: it may have had more
+  bool was_busy;  ///< something was skipped, which may have had more
 };
 
 }  // namespace strata

@@ -37,6 +37,17 @@ struct FakeAddressSpace {
   }
   ~FakeAddressSpace() { map.discard(os::kernel_pages()); }
 
+  /// Has two places take turns at the page heap until it has a second shard.
+  void split_heap() {
+    heap.set_most_shards(2);
+    PagePlace places[2];
+    for (int i = 0; i < 16; ++i) {
+      for (PagePlace& place : places)
+        heap.deallocate(*heap.allocate(1, 1, PageHeap::Pages::kAny, place));
+    }
+    ASSERT_FALSE(heap.has_one_shard());
+  }
+
   PageMap map;
   MemoryLimit limit;
   MetadataArena metadata;

@@ -6,8 +6,8 @@
 
 namespace strata {
 
-/// How badly a class needs more room in its bin, as the slow calls tell: the bin has run dry, or it
-/// has overflowed. It decides when the bin may ask for room, and whether the load is a lasting one:
+/// How badly a class needs more room in its bin. A *slow call* is one that found the bin dry, or
+/// full. By these it decides when the bin may ask for room, and whether the load is a lasting one:
 /// batches that do not fit.
 ///
 /// A bin asks at each slow call until it is refused. From then on, it counts repeats: calls that
@@ -44,16 +44,16 @@ class BinDemand {
     return level_ == kUnrefused || (level_ == kLasting && row_ == 2) || level_ == kPressing ||
            (!has_bin && level_ % kCallsWithoutBin == 0);
   }
-  /// Whether it may look at all bins for one to take from: not each that asks without a bin.
+  /// Whether a bin that asks may search all others for one to take room from. Without a bin, most
+  /// of those that ask may not.
   bool may_look() const noexcept { return level_ == kUnrefused || level_ >= kLasting; }
   bool is_pressing() const noexcept { return level_ == kPressing; }
-  /// The bin's load; that of small objects is never a lasting one.
-  /// \pre  there is a bin
+  /// The load; that of small objects is never a lasting one.
   Load load_of(std::size_t object_bytes) const noexcept {
     return level_ >= kLasting && object_bytes >= kLastingFromBytes ? Load::kLasting : Load::kUsual;
   }
 
-  /// Notes that it asked, and under which load.
+  /// Note what came of asking, and the load at that time.
   void note_grown(Load load) noexcept { level_ = load == Load::kLasting ? kPressing : kUnrefused; }
   void note_refused(Load load) noexcept { level_ = load == Load::kLasting ? kLasting : kRefused; }
   /// Notes that the bin gave up room.

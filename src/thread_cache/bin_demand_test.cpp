@@ -69,7 +69,7 @@ TEST_F(BinDemandTest, ABinWithRoomAgainMayAskAgain) {
   EXPECT_TRUE(call(Slow::kDry));
 }
 
-/// A batch of three calls repeats four.
+/// A batch makes three calls of each kind; four of the six are repeats.
 TEST_F(BinDemandTest, BatchesMuchLargerThanTheBinAreALastingLoadAfterFiftyRepeats) {
   call(Slow::kOver);
   EXPECT_EQ(run_batches(12, 3), 0);

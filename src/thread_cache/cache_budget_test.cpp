@@ -36,16 +36,6 @@ struct CacheBudgetTest : ::testing::Test {
     for (; threads < count; ++threads) budget.add_thread();
     for (; threads > count; --threads) budget.remove_thread();
   }
-  /// Has two places take turns until there is a second shard.
-  void split_heap() {
-    space.heap.set_most_shards(2);
-    PagePlace places[2];
-    for (int i = 0; i < 16; ++i) {
-      for (PagePlace& place : places)
-        space.heap.deallocate(*space.heap.allocate(1, 1, PageHeap::Pages::kAny, place));
-    }
-    ASSERT_FALSE(space.heap.has_one_shard());
-  }
 
   os::FakePageSource pages;
   FakeAddressSpace space{pages};
@@ -101,7 +91,7 @@ TEST_F(CacheBudgetTest, NoShareIsMoreThanTheMost) {
   EXPECT_EQ(budget.lasting_share_bytes(), 0u);
 }
 
-TEST_F(CacheBudgetTest, WithLastingLoadsItIsHalfOfTheHeapOr32Mebibytes) {
+TEST_F(CacheBudgetTest, TheShareOfLastingLoadsIsHalfOfTheHeapOr32Mebibytes) {
   budget.set_most_bytes(1024 * kMiB);
   set_threads(4);
   EXPECT_EQ(budget.lasting_share_bytes(), 8 * kMiB);
@@ -134,7 +124,7 @@ TEST_F(CacheBudgetTest, TheHeapOfOneShardIsAsLargeAsItIsNow) {
 }
 
 TEST_F(CacheBudgetTest, TheHeapOfSeveralShardsIsAsLargeAsItWasSeenUnlessTheChangeIsLittle) {
-  split_heap();
+  space.split_heap();
   const auto see = [&](std::size_t count) {
     set_heap_pages(count);
     budget.look_at_heap();

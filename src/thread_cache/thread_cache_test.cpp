@@ -97,13 +97,7 @@ TEST_F(ThreadCacheTest, ManyThreadsOverASmallHeapSeldomGoToCentral) {
 }
 
 TEST_F(ThreadCacheTest, WhereThePageHeapHasShardsThreadsLookAtItNowAndThen) {
-  space.heap.set_most_shards(2);
-  PagePlace places[2];
-  for (int i = 0; i < 16; ++i) {
-    for (PagePlace& place : places)
-      space.heap.deallocate(*space.heap.allocate(1, 1, PageHeap::Pages::kAny, place));
-  }
-  ASSERT_FALSE(space.heap.has_one_shard());
+  space.split_heap();
   const auto cache = make_cache();
   std::vector<Span*> blocks;
   const auto allocate_pages = [&](std::size_t count) {

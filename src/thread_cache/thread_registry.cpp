@@ -246,7 +246,11 @@ void ThreadRegistry::keep_only(ThreadCache* own) noexcept {
   // The caches of other threads are lost with them: their pages stay as the parent has them.
   for (ThreadCache& cache : in_use_) {
     budget_.remove_thread();
-    central_.forget(cache.place());
+    if (&cache == own) {
+      central_.leave(cache.place());
+    } else {
+      central_.forget(cache.place());
+    }
   }
   in_use_.forget_all();
   in_use_count_ = 0;

@@ -6,6 +6,8 @@
 #include "bench/run_cells.h"
 #include "measure/results.h"
 
+/// \file  What `strata bench` measured, in tables for people.
+
 namespace strata::cli {
 
 /// Prints a table per cell: the scenario's main metrics, ratios to the first contender with the

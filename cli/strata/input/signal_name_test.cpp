@@ -1,9 +1,9 @@
 #include "input/signal_name.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <string>
 
 #include "input/usage_error.h"
 #include "shared/refusal_test.h"

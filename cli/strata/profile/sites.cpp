@@ -1,7 +1,6 @@
 #include "profile/sites.h"
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -76,7 +75,8 @@ bool is_library_function(std::string_view name) {
 
 std::string amount(std::int64_t value, const std::string& unit, bool is_growth) {
   const std::string sign = value < 0 ? "-" : is_growth && value > 0 ? "+" : "";
-  const auto size = static_cast<std::uint64_t>(std::abs(value));
+  const auto bits = static_cast<std::uint64_t>(value);
+  const std::uint64_t size = value < 0 ? -bits : bits;
   return sign + (unit == "bytes" ? bytes_text(size) : std::to_string(size));
 }
 

@@ -11,7 +11,8 @@
   const THINNEST = 0.0005, ROW = 1.7;
   let kind = data.first, path = [data.tree], boxes = new Map();
 
-  // Bytes have three digits, as in the rest of the page (output/units.cpp).
+  // Bytes have three digits, as in the rest of the page (output/units.cpp), where only an exact half
+  // may be rounded the other way.
   const amount = (value, of = kind) => {
     if (data.kinds[of][1] !== "bytes") return value.toLocaleString("en");
     let unit = 0;
