@@ -48,6 +48,9 @@ class BinDemand {
   /// of those that ask may not.
   bool may_look() const noexcept { return level_ == kUnrefused || level_ >= kLasting; }
   bool is_pressing() const noexcept { return level_ == kPressing; }
+  /// Whether the thread seems to free objects of the class and to allocate none, since the latest
+  /// calls all found the bin full. In more room, more objects would lie idle.
+  bool only_frees() const noexcept { return latest_ == Slow::kOver && row_ > kFewCalls; }
   /// The load; that of small objects is never a lasting one.
   Load load_of(std::size_t object_bytes) const noexcept {
     return level_ >= kLasting && object_bytes >= kLastingFromBytes ? Load::kLasting : Load::kUsual;
@@ -72,6 +75,9 @@ class BinDemand {
   // Chosen: so many calls alike, of which the first is no repeat.
   static constexpr std::uint8_t kLongRow = 8;
   static constexpr std::uint8_t kCallsWithoutBin = 8;
+  // Chosen: a thread that frees what it allocated may still ask twice in a row, and quadruple the
+  // bin.
+  static constexpr std::uint8_t kFewCalls = 2;
   // Chosen: from this size on a slot is at most a thirty-second of its object. For smaller objects,
   // a bin that saves some calls of the slow path takes more memory than it is worth.
   static constexpr std::size_t kLastingFromBytes = 256;

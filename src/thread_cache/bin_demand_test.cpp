@@ -166,6 +166,19 @@ TEST_F(BinDemandTest, AClassWithoutABinAsksAtEveryEighthCallAndMayLookAfterFifty
   EXPECT_EQ(first_that_asks(Slow::kOver, 100), 7);
 }
 
+TEST_F(BinDemandTest, AThreadSeemsOnlyToFreeFromTheThirdOverflowInARowOn) {
+  call_in_a_row(Slow::kOver, 2);
+  EXPECT_FALSE(demand.only_frees());
+  call(Slow::kOver);
+  EXPECT_TRUE(demand.only_frees());
+  call_in_a_row(Slow::kOver, 1000);
+  EXPECT_TRUE(demand.only_frees());
+  call_in_a_row(Slow::kDry, 10);
+  EXPECT_FALSE(demand.only_frees());
+  call(Slow::kOver);
+  EXPECT_FALSE(demand.only_frees());
+}
+
 TEST_F(BinDemandTest, ABinIsIdleUntilItsNextSlowCall) {
   EXPECT_TRUE(demand.is_idle());
   call(Slow::kOver);

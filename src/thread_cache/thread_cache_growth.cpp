@@ -8,7 +8,8 @@
 //   3. If its load is lasting, it doubles beyond the share, out of what lasting loads may have.
 //   4. If the load presses, all bins that have been idle are halved for it.
 //
-// If it may not ask, it takes room from an idle bin instead, at one such call in many.
+// If it may not ask, it takes room from an idle bin instead, at one such call in many. A bin of some
+// size whose thread only frees the objects, since other threads allocate them, does neither.
 //
 // A bin is halved when it gives way; when it overflows while its thread holds far more than its
 // share; and, if a lasting load has made it grow, when the heap has grown. Then it may ask again.
@@ -30,6 +31,9 @@ constexpr std::size_t kMaxCapacity = 2047;
 constexpr std::size_t kMaxBinBytes = 96 * 1024;
 constexpr std::size_t kMaxBinBytesOfLarge = 256 * 1024;
 constexpr std::size_t kLargeFromBytes = 1024;
+// Chosen: up to so many objects a bin grows even if its thread only frees them. With 511, `handover`
+// takes 0.98 to 0.99 of the memory, with 255 0.97.
+constexpr std::size_t kMostIfOnlyFreed = 255;
 // Chosen: under a lasting load a class may have so many times the bytes, out of what the lasting
 // share has left, except for 1/kReservePart of it.
 constexpr std::size_t kLastingTimes = 16;
@@ -70,6 +74,7 @@ bool ThreadCache::ask_for_room(unsigned size_class, Slow slow) noexcept {
   BinDemand& demand = demands_[size_class];
   const bool has_bin = capacity(size_class) != 0;
   demand.note(slow, has_bin);
+  if (demand.only_frees() && capacity(size_class) >= kMostIfOnlyFreed) return false;
   return demand.may_ask(has_bin) ? grow(size_class, budget_->share_bytes())
                                  : take_from_idle(size_class);
 }

@@ -227,6 +227,27 @@ TEST_F(ThreadCacheTest, AWorkingSetThatPassesStaysInTheCache) {
   cache->flush_all();
 }
 
+/// One thread allocates and another frees: what the second one holds serves nobody.
+TEST_F(ThreadCacheTest, ABinWhoseThreadOnlyFreesStaysSmall) {
+  constexpr unsigned kClass = SizeClassMap::class_of(64);
+  const auto producer = make_cache();
+  const auto consumer = make_cache();
+  const auto work = [&](ThreadCache& frees) {
+    std::vector<void*> batch(5000);
+    for (void*& object : batch) {
+      object = producer->pop(kClass);
+      if (object == nullptr) object = producer->refill_and_pop(kClass);
+    }
+    for (void* object : batch) {
+      if (!frees.push(kClass, object)) frees.flush_and_push(kClass, object);
+    }
+  };
+  for (int round = 0; round < 10; ++round) work(*consumer);
+  EXPECT_LE(consumer->count_objects(kClass), 255u);
+  for (int round = 0; round < 3; ++round) work(*producer);
+  EXPECT_GE(producer->count_objects(kClass), 1000u) << "what it frees it allocates again";
+}
+
 TEST_F(ThreadCacheTest, AnObjectOfAnyClassStaysInTheCacheOfAThreadThatIsAlone) {
   for (unsigned c = 1; c < SizeClassMap::kCount; ++c) {
     auto cache = make_cache();
