@@ -70,6 +70,12 @@ class CheckIncludes(unittest.TestCase):
                    "std::size_t lock() { return sizeof(shelf()) + key(); }\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
+    def test_a_use_beside_the_definition_needs_the_header(self):
+        self.write("src/room/key.cpp", "#include \"room/key.h\"\nstd::size_t key() { return 1; }\n")
+        self.write("src/room/lock.cpp", "#include \"room/key.h\"\n#include \"room/door.h\"\n"
+                   "unsigned long lock() { return key(); }\n")
+        self.assertEqual(self.check(), (1, "src/room/lock.cpp: includes \"room/door.h\" and does not use it\n"))
+
     def test_refuses_what_it_cannot_read(self):
         self.write("src/room/door.cpp", "#include \"room/nothing.h\"\n")
         status, said = self.check()
