@@ -1,6 +1,7 @@
 /* batches <count> <objects> <bytes> <order> [beside]: so many times, allocates objects of one size
- * and frees them: in order (f), in reverse (r) or in an order without a pattern (x). With a fifth
- * word, a second thread did the same by turns before that, and lives on. Only batches() counts. */
+ * and frees them: in order (f), in reverse (r) or in an order without a pattern (x); before that, as
+ * often and more. With a fifth word, a second thread did the same by turns at first, and lives on.
+ * Only batches() counts. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
     batch(objects, bytes);
     if (is_beside) pthread_barrier_wait(&turn);
   }
+  for (unsigned long i = 0; i < count; ++i) batch(objects, bytes);
   batches(count, objects, bytes);
   if (is_beside) {
     pthread_barrier_wait(&turn);

@@ -1,4 +1,5 @@
-// heap_pair <count> <way> <bytes>: so many pairs of allocate() and its free in pairs(), in a Heap
+// heap_pair <count> <way> <bytes>: so many pairs of allocate() and its free in pairs(), and before
+// them as many elsewhere, in a Heap
 //   plain · frees · full · guards    as its options say
 //   profile                          while a profile is taken of all heaps
 //   raw                              by Heap::allocate_raw() and its free
@@ -12,25 +13,35 @@
 #include <cstring>
 #include <optional>
 
-// The instructions in here are counted. Never inlined: callgrind begins and ends with this
-// function. The test leaves out its own instructions.
-extern "C" [[gnu::noinline]] void pairs(unsigned long count, strata::Heap* heap,
-                                        strata::ThreadHeaps* heaps, std::size_t bytes,
-                                        std::size_t alignment, bool is_raw) {
-  const strata::Heap::SizeClass size_class = strata::Heap::size_class_of(bytes);
+struct Way {
+  strata::Heap* heap;
+  strata::ThreadHeaps* heaps;
+  std::size_t bytes;
+  std::size_t alignment;
+  bool is_raw;
+  strata::Heap::SizeClass size_class = strata::Heap::size_class_of(bytes);
+};
+
+[[gnu::always_inline]] inline void some_pairs(unsigned long count, const Way& way) {
   for (unsigned long i = 0; i < count; ++i) {
-    if (heaps != nullptr) {
-      void* volatile p =
-          alignment != 0 ? heaps->try_allocate(bytes, alignment) : heaps->allocate(bytes);
-      heaps->deallocate(p);
-    } else if (is_raw) {
-      void* volatile p = heap->allocate_raw(size_class);
-      heap->deallocate_raw(p, size_class);
+    if (way.heaps != nullptr) {
+      void* volatile p = way.alignment != 0 ? way.heaps->try_allocate(way.bytes, way.alignment)
+                                            : way.heaps->allocate(way.bytes);
+      way.heaps->deallocate(p);
+    } else if (way.is_raw) {
+      void* volatile p = way.heap->allocate_raw(way.size_class);
+      way.heap->deallocate_raw(p, way.size_class);
     } else {
-      void* volatile p = heap->allocate(bytes);
-      heap->deallocate(p);
+      void* volatile p = way.heap->allocate(way.bytes);
+      way.heap->deallocate(p);
     }
   }
+}
+
+// The instructions in here are counted. Never inlined: callgrind begins and ends with this
+// function. The test leaves out its own instructions.
+extern "C" [[gnu::noinline]] void pairs(unsigned long count, const Way& way) {
+  some_pairs(count, way);
 }
 
 int main(int argc, char** argv) {
@@ -42,8 +53,9 @@ int main(int argc, char** argv) {
     strata::ThreadHeaps::Options options;
     if (is("own")) options.thread_budget_bytes = std::size_t{16} << 20;
     strata::ThreadHeaps heaps(options);
-    heaps.deallocate(heaps.allocate(bytes));
-    pairs(count, nullptr, &heaps, bytes, is("aligned") ? 8 : 0, false);
+    const Way way{nullptr, &heaps, bytes, is("aligned") ? std::size_t{8} : 0, false};
+    some_pairs(count, way);
+    pairs(count, way);
     return 0;
   }
   strata::Heap::Options options;
@@ -53,6 +65,7 @@ int main(int argc, char** argv) {
   if (is("profile") && !strata::Heap::start_profile()) return 1;
   std::optional<strata::Heap> heap = strata::Heap::try_create(options);
   if (!heap) return 1;
-  for (int i = 0; i < 64; ++i) heap->deallocate(heap->allocate(bytes));  // the bins are there
-  pairs(count, &*heap, nullptr, bytes, 0, is("raw"));
+  const Way way{&*heap, nullptr, bytes, 0, is("raw")};
+  some_pairs(count, way);  // the bins are there
+  pairs(count, way);
 }

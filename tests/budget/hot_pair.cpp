@@ -1,5 +1,6 @@
 // hot_pair <count> <way> <bytes> <alignment> [<kept>]: so many pairs of an allocation and a free of
-// one kind in pairs(), and nothing else there; before them so many objects of 16 bytes, which stay.
+// one kind in pairs(), and nothing else there; before them at least as many pairs elsewhere, and
+// before all so many objects of 16 bytes, which stay.
 //   malloc · calloc
 //   aligned_alloc · posix_memalign · new    with the alignment
 //   sized      new and a delete that says the size
@@ -99,7 +100,7 @@ int main(int argc, char** argv) {
     // Now the bins exist, and no class is still at its first objects.
     for (std::size_t size = 16; size <= 2048; size += 16)
       for (int i = 0; i < 16; ++i) std::free(std::malloc(size));
-    for (int i = 0; i < 64; ++i) way.pair(bytes, alignment);
+    for (unsigned long i = 0; i < 64 + count; ++i) way.pair(bytes, alignment);
     pairs(count, way.pair, bytes, alignment);
     return 0;
   }

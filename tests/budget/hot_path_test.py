@@ -3,7 +3,7 @@
 
 usage: hot_path_test.py --library libstrata.so --program hot_pair
 
-callgrind counts every instruction by its address, for N and for 2N pairs: what was executed N times more
+callgrind counts every instruction by its address, for N pairs after N others: what was executed N times
 is the hot path, exactly. That path must be short and must hold no call, no fence and no atomic
 read-modify-write, but for the exchange that pops an object beyond 32 KiB. Only what runs inside the
 program's pairs() is counted: what a start takes differs from run to run, as where the heap lies is random,
@@ -114,10 +114,8 @@ def disassembly(library):
 
 
 def mean(arguments, pairs, way, **options):
-    """Instructions of the library for each of the pairs, those of the start apart."""
-    once, twice = (sum(executions(arguments.library, arguments.program, count, way, **options).values())
-                   for count in (pairs, 2 * pairs))
-    return (twice - once) / pairs
+    """Instructions of the library for each of the pairs."""
+    return sum(executions(arguments.library, arguments.program, pairs, way, **options).values()) / pairs
 
 
 def exceeds_means(arguments):
@@ -144,12 +142,10 @@ def main():
     for way, most in MOST_INSTRUCTIONS.items():
         # Where a program kept objects before, guards would be odd pairs.
         options = {"STRATA_CHECKS": "basic"} if len(way) == 3 else {"STRATA_CHECKS": "auto", "STRATA_GUARD_RATE": "0"}
-        once = executions(arguments.library, arguments.program, PAIRS, way, **options)
-        # An option to read makes its start a longer one: no start may be counted.
-        twice = executions(arguments.library, arguments.program, 2 * PAIRS, way, STRATA_RELEASE_DELAY_MS="1000", **options)
-        hot = [address for address in sorted(twice) if twice[address] - once[address] == PAIRS]
-        odd = [address for address in twice if twice[address] - once[address] not in (0, PAIRS)]
-        total = sum(twice.values()) - sum(once.values())
+        counts = executions(arguments.library, arguments.program, PAIRS, way, **options)
+        hot = [address for address in sorted(counts) if counts[address] == PAIRS]
+        odd = [address for address in counts if counts[address] not in (0, PAIRS)]
+        total = sum(counts.values())
         print(f"{way[0]}, {way[1]} bytes aligned to {way[2]}{' later' * (len(way) - 3)}: {total / PAIRS:.2f} instructions a pair, at most {most}")
         if not hot:
             print("nothing was counted: the program does not run on the library")
