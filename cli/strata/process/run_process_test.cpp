@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <string>
 
@@ -46,6 +47,11 @@ class RunProcess : public ::testing::Test {
     return run_process(plan, signals_);
   }
 
+  /// A shell has what it starts in the background ignore SIGINT, and the watch respects that.
+  struct DefaultInterrupt {
+    ~DefaultInterrupt() { std::signal(SIGINT, before); }
+    decltype(SIG_DFL) before = std::signal(SIGINT, SIG_DFL);
+  } default_interrupt_;
   Environment environment_ = Environment::inherited();
   SignalWatch signals_;
   OutputCapture output_;
