@@ -214,7 +214,7 @@ TEST_F(CheckedObjectsTest, PlacesObjectsAnywhere) {
     distances.insert(p - last);
     last = p;
   }
-  EXPECT_GT(distances.size(), 30u);
+  EXPECT_GT(distances.size(), 10u) << "one after the other, it is one or two";
 }
 
 TEST_F(CheckedObjectsTest, FillsWhatIsFreedAndWhatLiesBehind) {
