@@ -478,11 +478,15 @@ class TraceCommand(Recorded):
             for sent in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
                 folder = self.folder / "-".join((*words[:1], sent.name))
                 folder.mkdir()
-                process = subprocess.Popen([STRATA, "trace", *words, str(self.path), "-o", str(folder / "out")])
-                while process.poll() is None and not self.bytes_in(folder):
-                    time.sleep(0.0005)
-                process.send_signal(sent)
-                self.assertEqual(process.wait(timeout=300), -sent, words)
+                status = 0
+                while status == 0:  # it had ended before the signal came
+                    (folder / "out").unlink(missing_ok=True)
+                    process = subprocess.Popen([STRATA, "trace", *words, str(self.path), "-o", str(folder / "out")])
+                    while process.poll() is None and not self.bytes_in(folder):
+                        time.sleep(0.0005)
+                    process.send_signal(sent)
+                    status = process.wait(timeout=300)
+                self.assertEqual(status, -sent, words)
                 self.assertEqual(os.listdir(folder), [], words)
 
     @staticmethod
