@@ -268,12 +268,12 @@ TEST_F(CheckedObjectsDeathTest, DiesOfAnUnderflowWhenTheObjectIsFreed) {
                "use after free of .*: the program wrote at offset 99 of this object");
 }
 
-TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsWrittenBesideTheFirstObjectOfASpan) {
+TEST_F(CheckedObjectsDeathTest, DiesOfWhatIsWrittenBesideTheOnlyObjectOfASpan) {
   char* p = get(100, c);
   while (is_at_an_end_of_its_span(p)) {
     put(p, c);
     objects.flush_quarantine();
-    central.release_all();  // The next object is the first one of a new span.
+    central.release_all();  // The next object comes from a new span, at a place chosen at random.
     p = get(100, c);
   }
   p[-64] = 1;

@@ -1,7 +1,7 @@
-/* batches <count> <objects> <bytes> <order> [beside]: so many times, allocates objects of one size
- * and frees them: in order (f), in reverse (r) or in an order without a pattern (x); before that, as
- * often and more. With a fifth word, a second thread did the same by turns at first, and lives on.
- * Only batches() counts. */
+/* batches <count> <objects> <bytes> <order> [beside]: allocates so many objects of one size and frees
+ * them: in order (f), in reverse (r) or in an order without a pattern (x). First as many uncounted
+ * times, so that caches have their size; then the counted ones, in batches(). With a fifth word, a
+ * second thread does the same by turns at first, and lives on. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -24,9 +24,10 @@ import unittest
 import schema
 from example_results import example_results
 
-# A shell has what it starts in the background ignore these, as nohup does: programs would inherit it.
-for number, action in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGHUP, signal.SIG_DFL)):
-    signal.signal(number, action)
+# A shell starts background programs with these ignored, and so does nohup. The programs under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 STRATA = os.environ["CLI_TEST_BIN"]
 FIXTURES = pathlib.Path(os.environ["CLI_TEST_FIXTURES"])

@@ -478,14 +478,15 @@ class TraceCommand(Recorded):
             for sent in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
                 folder = self.folder / "-".join((*words[:1], sent.name))
                 folder.mkdir()
-                status = 0
-                while status == 0:  # it had ended before the signal came
+                for _ in range(20):
                     (folder / "out").unlink(missing_ok=True)
                     process = subprocess.Popen([STRATA, "trace", *words, str(self.path), "-o", str(folder / "out")])
                     while process.poll() is None and not self.bytes_in(folder):
                         time.sleep(0.0005)
                     process.send_signal(sent)
                     status = process.wait(timeout=300)
+                    if status != 0:  # else it had ended before the signal came
+                        break
                 self.assertEqual(status, -sent, words)
                 self.assertEqual(os.listdir(folder), [], words)
 

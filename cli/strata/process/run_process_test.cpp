@@ -47,7 +47,7 @@ class RunProcess : public ::testing::Test {
     return run_process(plan, signals_);
   }
 
-  /// A shell has what it starts in the background ignore SIGINT, and the watch respects that.
+  /// Programs that a shell starts in the background ignore SIGINT, and the watch respects that.
   struct DefaultInterrupt {
     ~DefaultInterrupt() { std::signal(SIGINT, before); }
     decltype(SIG_DFL) before = std::signal(SIGINT, SIG_DFL);
