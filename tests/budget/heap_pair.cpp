@@ -1,5 +1,5 @@
-// heap_pair <count> <way> <bytes>: pairs of allocate() and its free. First as many uncounted ones, so
-// that caches have their size; then the counted ones, in pairs(). They are of a Heap
+// heap_pair <count> <way> <bytes>: pairs of allocate() and its free. First as many uncounted ones,
+// so that caches have their size; then the counted ones, in pairs(). They are of a Heap
 //   plain · frees · full · guards    as its options say
 //   profile                          while a profile is taken of all heaps
 //   raw                              by Heap::allocate_raw() and its free

@@ -1,6 +1,6 @@
-// hot_pair <count> <way> <bytes> <alignment> [<kept>]: pairs of an allocation and a free of one kind.
-// First as many uncounted ones, so that caches have their size; then the counted ones, in pairs().
-// Before all of them so many objects of 16 bytes, which stay.
+// hot_pair <count> <way> <bytes> <alignment> [<kept>]: pairs of an allocation and a free of one
+// kind. First as many uncounted ones, so that caches have their size; then the counted ones, in
+// pairs(). Before all of them so many objects of 16 bytes, which stay.
 //   malloc · calloc
 //   aligned_alloc · posix_memalign · new    with the alignment
 //   sized      new and a delete that says the size
