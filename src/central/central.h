@@ -104,8 +104,8 @@ class Central {
   /// A thread starts or stops using the place.
   void enter(Place& place) noexcept;
   void leave(Place& place) noexcept;
-  /// Like leave(), in the child of a fork, for a thread that it does not have. Does not write to the
-  /// place: that would copy its page, and nobody uses it any more.
+  /// Like leave(), in the child of a fork, for a thread that it does not have. Does not write to
+  /// the place: that would copy its page, and nobody uses it any more.
   void forget(const Place& place) noexcept;
 
   /// Moves up to `count` objects of the class to end[-1], end[-2], …

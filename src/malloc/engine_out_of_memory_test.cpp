@@ -195,7 +195,7 @@ std::size_t fill(TestMalloc& program, std::size_t bytes) {
 }
 
 TEST(EngineOutOfMemory, WhatIsFreeServesEveryOtherSizeAtALimitOfAddressSpace) {
-#ifdef __SANITIZE_THREAD__  // It finds nothing in one thread, and two million objects take it minutes.
+#ifdef __SANITIZE_THREAD__  // In one thread it finds nothing, and two million objects take minutes.
   constexpr std::size_t kSizes[] = {400, 9000, 300'000, 5'000'000};
 #else
   constexpr std::size_t kSizes[] = {16, 400, 9000, 300'000, 5'000'000};

@@ -8,8 +8,8 @@
 //   3. If its load is lasting, it doubles beyond the share, out of what lasting loads may have.
 //   4. If the load presses, all bins that have been idle are halved for it.
 //
-// If it may not ask, it takes room from an idle bin instead, at one such call in many. A bin of some
-// size whose thread only frees the objects, since other threads allocate them, does neither.
+// If it may not ask, it takes room from an idle bin instead, at one such call in many. A bin of
+// some size whose thread only frees the objects, since other threads allocate them, does neither.
 //
 // A bin is halved when it gives way; when it overflows while its thread holds far more than its
 // share; and, if a lasting load has made it grow, when the heap has grown. Then it may ask again.
