@@ -16,6 +16,7 @@
 
 #include "base/run_together_test.h"
 #include "os/child_in_test.h"
+#include "os/wait.h"
 
 // Some of these tests break Clang's rules for locks on purpose.
 #if defined(__clang__)
@@ -87,6 +88,33 @@ TEST(Lock, WhoGivesWayTakesItAgainAfterAThreadThatSlept) {
   }
   other.join();
   lock.unlock();
+}
+
+/// Who gives way waits at the same word as those who want the lock, and may be woken in place of one
+/// of them: here, of the second thread, which finds that the third one was faster and sleeps again.
+TEST(Lock, WhoGivesWayLeavesNobodyAsleep) {
+  for (int round = 0; round < 1000; ++round) {
+    Lock lock(LockRank::kLeaf);
+    std::atomic<bool> is_taken = false;
+    std::atomic<bool> gives_way = false;
+    run_together(3, [&](int thread) {
+      if (thread == 0) {
+        LockGuard guard(lock);
+        is_taken = true;
+        while (!lock.has_sleepers()) std::this_thread::yield();
+        gives_way = true;
+        lock.give_way();
+      } else if (thread == 1) {
+        while (!is_taken) std::this_thread::yield();
+        LockGuard guard(lock);
+      } else {
+        while (!gives_way) std::this_thread::yield();
+        for (int i = 0; i < 20 * (round % 30); ++i) os::relax_processor();
+        LockGuard guard(lock);
+        for (int i = 0; i < 5'000 && !lock.has_sleepers(); ++i) os::relax_processor();
+      }
+    });
+  }
 }
 
 TEST(Lock, GuardReleasesAtTheEndOfItsBlock) {
