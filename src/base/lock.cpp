@@ -83,7 +83,8 @@ void Lock::give_way() noexcept {
   unlock();
   // Behind those that sleep already. Who has slept wakes the next one as it releases the lock.
   os::wait_on(os::futex_word(state_), kFree, kGivesWayNs);
-  // It may have been woken in place of a thread that sleeps behind it, which nobody else would wake.
+  // It may have been woken in place of a thread that sleeps behind it, and nobody else would wake
+  // that one.
   wake_waiter();
   lock();
 }

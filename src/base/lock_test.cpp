@@ -90,8 +90,9 @@ TEST(Lock, WhoGivesWayTakesItAgainAfterAThreadThatSlept) {
   lock.unlock();
 }
 
-/// Who gives way waits at the same word as those who want the lock, and may be woken in place of one
-/// of them: here, of the second thread, which finds that the third one was faster and sleeps again.
+/// Who gives way waits at the same word as those who want the lock, and may be woken in place of
+/// one of them. Here that is the second thread, which finds that the third was faster and sleeps
+/// again.
 TEST(Lock, WhoGivesWayLeavesNobodyAsleep) {
   for (int round = 0; round < 1000; ++round) {
     Lock lock(LockRank::kLeaf);
