@@ -68,8 +68,8 @@ inline unsigned log2_of(std::size_t alignment) noexcept {
   Chunk& chunk = *state.chunk;
   Record* const record = &chunk.records[used];
   record->what = Record::pack(call.kind, call.operation, address, call.alignment_log2);
-  // A stream is ordered by position, whatever the clock says. The merger corrects an
-  // allocation that seems too early.
+  // A stream is ordered by position, whatever the clock says. The merger corrects an allocation
+  // that seems too early.
   const bool is_end = call.kind == RecordKind::kReallocBegin ||
                       (call.kind == RecordKind::kCall && trace::ends_object(call.operation));
   record->time = is_end && g_recording.had_several_streams() ? g_recording.clock().count_in_order()

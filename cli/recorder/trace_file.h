@@ -28,7 +28,6 @@ class TraceFile {
   bool open(const Settings& settings, std::uint64_t process, const char* allocator) noexcept;
   bool is_open() const noexcept { return file_ >= 0; }
   int descriptor() const noexcept { return file_; }
-  const char* name() noexcept { return name_.c_string(); }
   trace::Writer& writer() noexcept { return *writer_; }
 
   /// Writes the last block and closes the file; leaves it open if it could not be written.

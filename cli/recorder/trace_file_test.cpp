@@ -5,8 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,10 +37,15 @@ class TraceFileTest : public testing::Test {
   std::string name_of_trace(const char* pattern) {
     if (!open(folder_ / pattern)) return {};
     file_.end("reason=exit\n");
-    return fs::path(file_.name()).filename().string();
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+      const std::string name = entry.path().filename().string();
+      if (names_.insert(name).second) return name;
+    }
+    return {};
   }
 
   fs::path folder_;
+  std::set<std::string> names_;  // of the traces so far
   std::string pattern_;
   std::vector<char> memory_ = std::vector<char>(TraceFile::kBytes);
   TraceFile file_;
