@@ -185,37 +185,18 @@ Row read_row(const Field& field) {
   return row;
 }
 
-/// The depth of valid JSON.
-int levels_of(std::string_view text) {
-  int level = 0;
-  int deepest = 0;
-  bool is_in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (is_in_string && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      is_in_string = !is_in_string;
-    } else if (is_in_string) {
-      continue;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++level);
-    } else if (c == ']' || c == '}') {
-      --level;
-    }
-  }
-  return deepest;
-}
-
 }  // namespace
 
 Results read_results(const std::string& name, std::string_view text) {
-  if (!Json::accept(text)) throw UsageError(fmt::format("'{}' is not JSON", name));
-  if (int levels = levels_of(text); levels > kDeepest) {
-    Field(name, Json(), "").refuse(fmt::format("has values {} levels deep", levels));
-  }
-  const Json json = Json::parse(text);
-  Field field(name, json, "");
+  bool is_deep = false;
+  const auto keeps = [&](int depth, Json::parse_event_t, const Json&) {
+    is_deep |= depth > kDeepest;
+    return depth <= kDeepest;
+  };
+  const Json json = Json::parse(text, keeps, false);
+  if (json.is_discarded()) throw UsageError(fmt::format("'{}' is not JSON", name));
+  const Field field(name, json, "");
+  if (is_deep) field.refuse(fmt::format("has values more than {} levels deep", kDeepest));
   if (std::string schema = field.text("schema"); schema != kResultsSchema) {
     field.at("schema").refuse(fmt::format("is '{}', not '{}'", schema, kResultsSchema));
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "report/html.h"
 #include "report/page_assets.h"
@@ -23,30 +23,10 @@ std::string styles() {
       css_variables(kLightPalette), css_variables(kDarkPalette), kPageStyle);
 }
 
-/// The length in bytes of the text's first character; 0 if it is not valid UTF-8 (RFC 3629).
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t count = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (count == 0 || first > 0xF4 || text.size() < count) return 0;
-  for (std::size_t i = 1; i < count; ++i) {
-    if (byte(i) >> 6 != 2) return 0;
-  }
-  const bool is_too_long = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xF0 && byte(1) < 0x90);
-  const bool is_none = (first == 0xED && byte(1) >= 0xA0) || (first == 0xF4 && byte(1) >= 0x90);
-  return is_too_long || is_none ? 0 : count;
-}
-
-/// Replaces each byte that is not valid UTF-8, as in a command or a file name, by U+FFFD.
-std::string as_utf8(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t count = character_bytes(text);
-    result += count == 0 ? "\uFFFD" : text.substr(0, count);
-    text.remove_prefix(std::max<std::size_t>(count, 1));
-  }
-  return result;
+/// Replaces what is not valid UTF-8, as in a command or a file name, by U+FFFD.
+std::string as_utf8(const std::string& text) {
+  using nlohmann::json;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 /// A series' mark in its colour, as in plots.
