@@ -5,11 +5,12 @@
 #include <cmath>
 #include <concepts>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
 
-/// \file  Functions that take text apart.
+/// \file  Functions that take text apart, and that put it into a file.
 
 namespace strata {
 
@@ -33,6 +34,14 @@ std::optional<Number> parse_number(std::string_view text, Base... base) {
     if (!std::isfinite(value)) return std::nullopt;
   }
   return value;
+}
+
+/// Returns the text as a CSV field, quoted where RFC 4180 requires it.
+inline std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string field = "\"";
+  for (const char c : text) field.append(c == '"' ? 2 : 1, c);
+  return field + '"';
 }
 
 }  // namespace strata

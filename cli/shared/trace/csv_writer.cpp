@@ -1,8 +1,8 @@
 #include <array>
 #include <ostream>
 
-#include "shared/csv_field.h"
 #include "shared/trace/csv.h"
+#include "shared/words.h"
 
 namespace strata::trace {
 namespace {

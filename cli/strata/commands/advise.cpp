@@ -7,10 +7,10 @@
 #include "commands/explaining_command.h"
 #include "input/read_file.h"
 #include "output/progress.h"
+#include "output/say.h"
 #include "output/table.h"
 #include "output/text.h"
 #include "output/units.h"
-#include "output/warnings.h"
 
 namespace strata::cli {
 namespace {

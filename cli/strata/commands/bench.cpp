@@ -6,7 +6,7 @@
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
-#include "commands/catalogue_lists.h"
+#include "commands/bench_tables.h"
 #include "commands/measuring_command.h"
 #include "input/usage_error.h"
 

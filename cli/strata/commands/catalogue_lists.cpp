@@ -1,11 +1,10 @@
-#include "commands/catalogue_lists.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "commands/bench_tables.h"
 #include "contenders/contender.h"
 #include "contenders/library_search.h"
 #include "contenders/peers.h"

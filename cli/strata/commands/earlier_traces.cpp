@@ -8,7 +8,6 @@
 #include <string>
 #include <system_error>
 
-#include "commands/trace_beginning.h"
 #include "input/usage_error.h"
 #include "shared/trace/layout.h"
 
@@ -83,6 +82,18 @@ std::set<fs::path> traces_of_one_recording(const fs::path& file) {
 }
 
 }  // namespace
+
+TraceBeginning beginning_of(const std::filesystem::path& trace) {
+  TraceBeginning beginning;
+  try {
+    trace::Reader reader(trace.string());
+    trace::Event event;
+    beginning.has_no_events = !reader.next(event);
+    beginning.process = reader.process();
+  } catch (const trace::TraceError&) {
+  }
+  return beginning;
+}
 
 void expect_trace_or_nothing(const fs::path& file) {
   std::error_code error;

@@ -5,7 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "shared/trace/reader.h"
+
 namespace strata::cli {
+
+/// What a trace contains before its first event; empty for a file without a complete beginning.
+struct TraceBeginning {
+  trace::Properties process;
+  bool has_no_events = false;
+};
+TraceBeginning beginning_of(const std::filesystem::path& trace);
 
 /// \errors  UsageError if the output file of `strata record` exists and is not a trace.
 void expect_trace_or_nothing(const std::filesystem::path& file);

@@ -13,7 +13,6 @@
 
 #include "input/usage_error.h"
 #include "output/say.h"
-#include "output/warnings.h"
 #include "output/whole_file.h"
 #include "process/removed_if_interrupted.h"
 #include "process/run_beside.h"

@@ -8,10 +8,10 @@
 
 #include "commands/command.h"
 #include "input/usage_error.h"
+#include "output/say.h"
 #include "output/table.h"
 #include "output/text.h"
 #include "output/units.h"
-#include "output/warnings.h"
 #include "profile/sites.h"
 #include "profile/symbols.h"
 

@@ -7,9 +7,8 @@
 
 #include "commands/command.h"
 #include "commands/earlier_traces.h"
-#include "commands/trace_beginning.h"
 #include "contenders/contender.h"
-#include "input/signal_name.h"
+#include "input/arguments.h"
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/text.h"

@@ -45,4 +45,9 @@ std::vector<std::string> split_names(std::string_view option, std::string_view t
 /// \errors  UsageError for a name that is empty or not made of letters, digits, - and _.
 std::pair<std::string, std::string> parse_setting(std::string_view option, std::string_view text);
 
+/// Parses "USR2", "SIGUSR2" or a number as a signal that a program can handle and go on.
+/// \errors  UsageError for an unknown signal, for those that no program can handle, and for those
+///          of faults.
+int parse_signal(std::string_view option, const std::string& text);
+
 }  // namespace strata::cli

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "measure/results.h"
-#include "shared/csv_field.h"
+#include "shared/words.h"
 
 namespace strata::cli {
 namespace {

@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "output/text.h"
 
 namespace strata::cli {
 
@@ -14,6 +17,11 @@ template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
   const std::string text = fmt::format(format, std::forward<Values>(values)...);
   [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+/// Prints each note as a warning.
+inline void warn_of(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) say("strata: warning: {}\n", printable(note));
 }
 
 }  // namespace strata::cli

@@ -12,7 +12,6 @@
 #include "report/html.h"
 #include "report/plots.h"
 #include "report/results_tables.h"
-#include "report/speedup_table.h"
 
 namespace strata::cli {
 namespace {

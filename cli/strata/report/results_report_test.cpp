@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "report/results_tables.h"
-#include "report/speedup_table.h"
 
 namespace strata::cli {
 namespace {

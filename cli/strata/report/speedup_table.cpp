@@ -1,5 +1,3 @@
-#include "report/speedup_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "output/units.h"
 #include "report/html.h"
 #include "report/plot_parts.h"
+#include "report/results_tables.h"
 
 namespace strata::cli {
 namespace {
