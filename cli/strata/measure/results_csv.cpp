@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
 
 #include "measure/results.h"
 #include "shared/words.h"
@@ -6,131 +10,103 @@
 namespace strata::cli {
 namespace {
 
-/// A CSV line of texts and numbers.
-class Line {
- public:
-  void add(std::string_view text) {
-    if (has_fields_) text_ += ',';
-    has_fields_ = true;
-    text_ += csv_field(text);
-  }
-  void add_json(const nlohmann::ordered_json& value) {
-    add(value.is_string() ? value.get<std::string>() : json_line(value));
-  }
-  void add_number(std::string_view metric, double value) { add_json(json_number(metric, value)); }
-  void skip(std::size_t fields) {
-    for (std::size_t i = 0; i < fields; ++i) add({});
-  }
-  std::string ended() const { return text_ + "\n"; }
+/// The columns stand in this order; those of a group in the order in which rows have them.
+enum class Group { kRow, kDetails, kParams, kMetrics, kRatios, kLatencies };
+using Column = std::pair<Group, std::string>;  ///< and its title
+using Fields = std::vector<std::pair<Column, std::string>>;
 
- private:
-  std::string text_;
-  bool has_fields_ = false;
-};
+std::string text_of(const nlohmann::ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : json_line(value);
+}
 
-/// The columns of the table; those of details only if a row has any.
-struct Columns {
-  explicit Columns(const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
-      add_names(params, row.params.items());
-      add_names(metrics, row.metrics);
-      add_names(ratios, row.ratios);
-      add_names(latencies, row.latencies);
-      has_details = has_details || row.failed_allocations || !row.label.empty() || row.is_broken;
-    }
-  }
-  bool has_details = false;
-  std::vector<std::string> params;  ///< of all rows, in the order of the rows
-  std::vector<std::string> metrics;
-  std::vector<std::string> ratios;
-  std::vector<std::string> latencies;
-};
+/// What only some commands measure.
+bool has_details(const Row& row) {
+  return row.failed_allocations || !row.label.empty() || row.is_broken;
+}
 
-std::string titles(const Columns& columns) {
-  Line line;
-  for (const char* name :
-       {"scenario", "contender", "version", "library", "ok", "reason", "measured"}) {
-    line.add(name);
-  }
-  auto add = [&](std::string_view prefix, const std::string& name,
-                 std::initializer_list<const char*> parts) {
-    for (const char* part : parts) line.add(fmt::format("{}{}.{}", prefix, name, part));
+Fields fields_of(const Row& row, const std::string& measured, bool with_details) {
+  using enum Group;
+  Fields fields;
+  const auto add = [&](Group group, std::string title, std::string text) {
+    fields.push_back({{group, std::move(title)}, std::move(text)});
   };
-  if (columns.has_details) {
-    for (const char* name : {"label", "broken", "failed_allocations"}) line.add(name);
+  const auto number = [](std::string_view metric, double value) {
+    return text_of(json_number(metric, value));
+  };
+  const auto ratio_text = [](std::optional<double> ratio) {
+    return ratio ? fmt::format("{:.4f}", *ratio) : std::string();
+  };
+  add(kRow, "scenario", row.scenario);
+  add(kRow, "contender", row.contender);
+  add(kRow, "version", row.version);
+  add(kRow, "library", row.library);
+  add(kRow, "ok", row.ok ? "true" : "false");
+  add(kRow, "reason", row.reason);
+  add(kRow, "measured", measured);
+  if (with_details) {
+    add(kDetails, "label", row.label);
+    add(kDetails, "broken", row.is_broken ? "true" : "false");
+    add(kDetails, "failed_allocations",
+        row.failed_allocations ? std::to_string(*row.failed_allocations) : "");
   }
-  for (const std::string& name : columns.params) line.add(fmt::format("params.{}", name));
-  for (const std::string& name : columns.metrics) add("", name, {"median", "min", "max", "n"});
-  for (const std::string& name : columns.ratios) {
-    add("ratios.", name, {"to", "ratio", "low", "high", "n"});
+  for (const auto& [name, value] : row.params.items()) {
+    add(kParams, "params." + name, text_of(value));
   }
-  for (const std::string& kind : columns.latencies) {
-    add("latencies.", kind, {"timer_cost_ns", "count", "mean", "max"});
-    for (const NamedPercentile& percentile : kPercentiles) {
-      add("latencies.", kind, {percentile.name});
+  for (const auto& [name, summary] : row.metrics) {
+    add(kMetrics, name + ".median", number(name, summary.median));
+    add(kMetrics, name + ".min", number(name, summary.min));
+    add(kMetrics, name + ".max", number(name, summary.max));
+    add(kMetrics, name + ".n", std::to_string(summary.n));
+  }
+  for (const auto& [name, ratio] : row.ratios) {
+    const std::string title = "ratios." + name;
+    add(kRatios, title + ".to", ratio.to);
+    add(kRatios, title + ".ratio", ratio_text(ratio.ratio));
+    add(kRatios, title + ".low", ratio_text(ratio.low));
+    add(kRatios, title + ".high", ratio_text(ratio.high));
+    add(kRatios, title + ".n", std::to_string(ratio.n));
+  }
+  for (const auto& [kind, latency] : row.latencies) {
+    const std::string title = "latencies." + kind;
+    add(kLatencies, title + ".timer_cost_ns", number("_ns", latency.timer_cost_ns));
+    add(kLatencies, title + ".count", std::to_string(latency.count));
+    add(kLatencies, title + ".mean", number("_ns", latency.mean_ns()));
+    add(kLatencies, title + ".max", number("_ns", latency.max_ns));
+    for (const auto& [name, share] : kPercentiles) {
+      add(kLatencies, fmt::format("{}.{}", title, name),
+          number("_ns", latency.percentile_ns(share)));
     }
   }
-  return line.ended();
-}
-
-void add_metric(Line& line, const std::string& name, const Summary* summary) {
-  if (summary == nullptr) return line.skip(4);
-  line.add_number(name, summary->median);
-  line.add_number(name, summary->min);
-  line.add_number(name, summary->max);
-  line.add_number({}, static_cast<double>(summary->n));
-}
-
-void add_ratio(Line& line, const RatioTo* ratio) {
-  if (ratio == nullptr) return line.skip(5);
-  line.add(ratio->to);
-  line.add(fmt::format("{:.4f}", ratio->ratio));
-  for (const std::optional<double>& end : {ratio->low, ratio->high}) {
-    line.add(end ? fmt::format("{:.4f}", *end) : std::string());
-  }
-  line.add_number({}, static_cast<double>(ratio->n));
-}
-
-void add_latency(Line& line, const Latency* latency) {
-  if (latency == nullptr) return line.skip(4 + kPercentiles.size());
-  line.add_number("_ns", latency->timer_cost_ns);
-  line.add_number({}, static_cast<double>(latency->count));
-  line.add_number("_ns", latency->mean_ns());
-  line.add_number("_ns", latency->max_ns);
-  for (const NamedPercentile& percentile : kPercentiles) {
-    line.add_number("_ns", latency->percentile_ns(percentile.share));
-  }
-}
-
-std::string line_of(const Row& row, const std::string& measured, const Columns& columns) {
-  Line line;
-  for (const std::string& text : {row.scenario, row.contender, row.version, row.library}) {
-    line.add(text);
-  }
-  line.add(row.ok ? "true" : "false");
-  line.add(row.reason);
-  line.add(measured);
-  if (columns.has_details) {
-    line.add(row.label);
-    line.add(row.is_broken ? "true" : "false");
-    line.add(row.failed_allocations ? std::to_string(*row.failed_allocations) : std::string());
-  }
-  for (const std::string& name : columns.params) {
-    row.params.contains(name) ? line.add_json(row.params[name]) : line.skip(1);
-  }
-  for (const std::string& name : columns.metrics) add_metric(line, name, row.metric(name));
-  for (const std::string& name : columns.ratios) add_ratio(line, row.ratio(name));
-  for (const std::string& kind : columns.latencies) add_latency(line, row.latency(kind));
-  return line.ended();
+  return fields;
 }
 
 }  // namespace
 
 std::string Results::to_csv() const {
-  Columns columns(rows);
-  std::string text = titles(columns);
-  for (const Row& row : rows) text += line_of(row, measured, columns);
-  return text;
+  const bool with_details = std::ranges::any_of(rows, has_details);
+  std::vector<Fields> lines = {fields_of({}, {}, with_details)};  // its columns are always there
+  for (const Row& row : rows) lines.push_back(fields_of(row, measured, with_details));
+  std::vector<Column> columns;
+  std::map<Column, std::string> of_line;
+  for (const Fields& fields : lines) {
+    for (const auto& [column, text] : fields) {
+      if (of_line.try_emplace(column).second) columns.push_back(column);
+    }
+  }
+  std::ranges::stable_sort(columns, {}, &Column::first);
+  std::string csv;
+  const auto add_line = [&](auto text_of_column) {
+    std::vector<std::string> texts;
+    for (const Column& column : columns) texts.push_back(csv_field(text_of_column(column)));
+    csv += fmt::format("{}\n", fmt::join(texts, ","));
+  };
+  add_line([](const Column& column) { return column.second; });
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    for (auto& [column, text] : of_line) text.clear();
+    for (auto& [column, text] : lines[i]) of_line[column] = std::move(text);
+    add_line([&](const Column& column) { return of_line[column]; });
+  }
+  return csv;
 }
 
 }  // namespace strata::cli
