@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -11,8 +11,6 @@
 
 namespace strata::cell {
 namespace {
-
-constexpr std::size_t kLongestLine = 512;
 
 void take_in(CellFindings& findings, std::string_view line) {
   const auto count = [&] { return parse_number<std::uint64_t>(take_word(line)).value_or(0); };
@@ -55,26 +53,14 @@ void take_in(CellFindings& findings, std::string_view line) {
 }  // namespace
 
 void FindingsWriter::line(const char* format, ...) noexcept {
-  if (sizeof buffer_ - used_ < kLongestLine) flush();
+  char text[512];  // a longer line is cut
   std::va_list arguments;
   va_start(arguments, format);
-  int length = std::vsnprintf(buffer_ + used_, kLongestLine - 1, format, arguments);
+  const int length = std::vsnprintf(text, sizeof text - 1, format, arguments);
   va_end(arguments);
-  if (length < 0) return;
-  auto written = static_cast<std::size_t>(length);
-  used_ += written < kLongestLine - 1 ? written : kLongestLine - 2;
-  buffer_[used_++] = '\n';
-}
-
-void FindingsWriter::flush() noexcept {
-  std::size_t done = 0;
-  while (done < used_) {
-    ssize_t written = ::write(fd_, buffer_ + done, used_ - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    done += static_cast<std::size_t>(written);
-  }
-  used_ = 0;
+  std::size_t bytes = std::min(static_cast<std::size_t>(std::max(length, 0)), sizeof text - 2);
+  text[bytes++] = '\n';
+  [[maybe_unused]] const ssize_t written = ::write(fd_, text, bytes);
 }
 
 CellFindings parse_findings(std::string_view text) {

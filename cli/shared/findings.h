@@ -24,9 +24,6 @@ namespace strata::cell {
 class FindingsWriter {
  public:
   explicit FindingsWriter(int fd) noexcept : fd_(fd) {}
-  ~FindingsWriter() { flush(); }
-  FindingsWriter(const FindingsWriter&) = delete;
-  FindingsWriter& operator=(const FindingsWriter&) = delete;
 
   void entered(double s) noexcept { line("entered_s %.9f", s); }
   void metric(const char* name, double value) noexcept { line("metric %s %.9g", name, value); }
@@ -51,11 +48,8 @@ class FindingsWriter {
 
  private:
   [[gnu::format(printf, 2, 3)]] void line(const char* format, ...) noexcept;
-  void flush() noexcept;
 
   int fd_;
-  std::size_t used_ = 0;
-  char buffer_[4096];
 };
 
 /// The findings of a cell, as `strata` reads them.

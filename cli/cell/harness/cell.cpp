@@ -34,11 +34,9 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t thread) {
 
 [[noreturn]] void end_with(void (FindingsWriter::*verdict)(const char*) noexcept,
                            const char* sentence) noexcept {
-  {
-    FindingsWriter findings(findings_fd);
-    (findings.*verdict)(sentence);
-    findings.end();
-  }
+  FindingsWriter findings(findings_fd);
+  (findings.*verdict)(sentence);
+  findings.end();
   ::_exit(0);  // no destructors: memory may be corrupted
 }
 
