@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <stdexcept>
+
+#include "shared/words.h"
 
 namespace strata::cell {
 namespace {
@@ -19,13 +20,6 @@ constexpr std::uint32_t kLargestSize = std::uint32_t{1} << 30;
 std::uint32_t scaled(double bytes, double factor) {
   return static_cast<std::uint32_t>(
       std::clamp(std::round(bytes * factor), 1.0, static_cast<double>(kLargestSize)));
-}
-
-template <typename Number>
-bool parse_part(const char*& at, const char* end, Number& value) {
-  auto [stop, error] = std::from_chars(at, end, value);
-  at = stop;
-  return error == std::errc();
 }
 
 }  // namespace
@@ -86,18 +80,17 @@ void Sizes::read_file(const std::string& path) {
     ++number;
     bool is_title = number == 1 && line.find_first_of("0123456789") == std::string::npos;
     if (is_title || line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const char* at = line.data();
-    const char* end = at + line.size();
-    std::uint32_t bytes = 0;
-    double weight = 1;
-    bool is_good = parse_part(at, end, bytes) && bytes >= 1 && bytes <= kLargestSize;
-    if (is_good && at != end && *at == ',') is_good = parse_part(++at, end, weight);
-    is_good = is_good && weight > 0 && std::isfinite(total += weight);
-    if (!is_good || (at != end && *at != '\r')) {
+    if (line.ends_with('\r')) line.pop_back();
+    const std::size_t comma = line.find(',');
+    const auto bytes = parse_number<std::uint32_t>(line.substr(0, comma));
+    const auto weight =
+        comma == std::string::npos ? 1.0 : parse_number<double>(line.substr(comma + 1));
+    const bool is_good = bytes && *bytes >= 1 && *bytes <= kLargestSize && weight && *weight > 0;
+    if (!is_good || !std::isfinite(total += *weight)) {
       throw std::runtime_error(fmt::format(
           "line {} of '{}' is not a size; give bytes,weight, as in 64,0.5", number, path));
     }
-    ranges_.push_back({bytes, bytes, weight});
+    ranges_.push_back({*bytes, *bytes, *weight});
   }
   if (ranges_.empty()) throw std::runtime_error(fmt::format("there are no sizes in '{}'", path));
 }
