@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 
 #include "shared/trace/reader.h"
 #include "shared/trace/writer.h"
@@ -25,8 +27,8 @@ void write_csv(Reader& trace, std::ostream& out);
 void read_csv(const std::string& name, std::istream& in, Writer& out,
               const std::function<void(const std::string& column)>& when_ignored);
 
-/// "malloc" and the like. operation_named() returns false for an unknown name.
-const char* operation_name(Operation operation) noexcept;
-bool operation_named(std::string_view name, Operation& out) noexcept;
+/// By operation: "malloc" and the like.
+inline constexpr std::array<std::string_view, kOperations> kOperationNames = {
+    "malloc", "calloc", "aligned", "new", "free", "delete", "realloc", "lost"};
 
 }  // namespace strata::trace

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -190,12 +191,12 @@ class CsvReader {
 
   void read_event() {
     Event event;
-    if (!operation_named(field(kOperation), event.operation)) {
-      fail(
-          fmt::format("'{}' is no operation; there are malloc, calloc, aligned, new, free, delete, "
-                      "realloc, lost",
-                      field(kOperation)));
+    const auto* const name = std::ranges::find(kOperationNames, field(kOperation));
+    if (name == kOperationNames.end()) {
+      fail(fmt::format("'{}' is no operation; there are {}", field(kOperation),
+                       fmt::join(kOperationNames, ", ")));
     }
+    event.operation = static_cast<Operation>(name - kOperationNames.begin());
     read_time();
     event.time_ns = time_ns_;
     event.thread = thread();

@@ -1,4 +1,3 @@
-#include <array>
 #include <ostream>
 
 #include "shared/trace/csv.h"
@@ -6,9 +5,6 @@
 
 namespace strata::trace {
 namespace {
-
-constexpr std::array<const char*, kOperations> kNames = {"malloc", "calloc", "aligned", "new",
-                                                         "free",   "delete", "realloc", "lost"};
 
 /// Writes the definitions that the reader has read since the last call.
 class Definitions {
@@ -71,7 +67,8 @@ void write_object(std::uint64_t object, std::ostream& out) {
 }
 
 void write_event(const Event& event, std::ostream& out) {
-  out << operation_name(event.operation) << ',' << event.time_ns << ',' << event.thread << ',';
+  out << kOperationNames[static_cast<unsigned>(event.operation)] << ',' << event.time_ns << ','
+      << event.thread << ',';
   write_object(event.object, out);
   out << ',';
   if (begins_object(event.operation)) out << event.size_bytes;
@@ -85,19 +82,6 @@ void write_event(const Event& event, std::ostream& out) {
 }
 
 }  // namespace
-
-const char* operation_name(Operation operation) noexcept {
-  return kNames[static_cast<unsigned>(operation)];
-}
-
-bool operation_named(std::string_view name, Operation& out) noexcept {
-  for (unsigned i = 0; i < kOperations; ++i) {
-    if (name != kNames[i]) continue;
-    out = static_cast<Operation>(i);
-    return true;
-  }
-  return false;
-}
 
 void write_csv(Reader& trace, std::ostream& out) {
   out << "operation,time_ns,thread,object,size_bytes,alignment,stack,ended\n";

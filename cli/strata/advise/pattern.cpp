@@ -103,23 +103,8 @@ std::vector<Remedy> remedies_of(const PlaceSums& sums) {
 }  // namespace
 
 const char* Candidate::route() const noexcept {
-  switch (remedy) {
-    case Remedy::kArena:
-      return "arena";
-    case Remedy::kBlocks:
-      return "block";
-    case Remedy::kBitmap:
-      return "bitmap";
-    case Remedy::kHeap:
-      return "heap";
-    case Remedy::kHeaps:
-      return "heaps";
-    case Remedy::kReuse:
-      return "reuse";
-    case Remedy::kReserve:
-      break;
-  }
-  return "none";
+  constexpr const char* kRoutes[] = {"arena", "block", "bitmap", "heap", "heaps", "none", "reuse"};
+  return kRoutes[static_cast<unsigned>(remedy)];
 }
 
 std::string Candidate::pattern(const PlaceSums& sums) const {

@@ -92,17 +92,12 @@ const std::vector<std::string>& Command::measured_command(const CommandLine& lin
 
 std::vector<std::unique_ptr<Command>> make_commands(CLI::App& app) {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_run_command(app));
-  commands.push_back(make_compare_command(app));
-  commands.push_back(make_bench_command(app));
-  commands.push_back(make_replay_command(app));
-  commands.push_back(make_explain_command(app));
-  commands.push_back(make_advise_command(app));
-  commands.push_back(make_report_command(app));
-  commands.push_back(make_profile_command(app));
-  commands.push_back(make_record_command(app));
-  commands.push_back(make_trace_command(app));
-  commands.push_back(make_options_command(app));
+  for (const auto make :
+       {make_run_command, make_compare_command, make_bench_command, make_replay_command,
+        make_explain_command, make_advise_command, make_report_command, make_profile_command,
+        make_record_command, make_trace_command, make_options_command}) {
+    commands.push_back(make(app));
+  }
   return commands;
 }
 

@@ -36,7 +36,6 @@ A part that is cut out counts time from its own start, and does not know objects
 line for each call; docs/trace-format.md describes its columns.)";
 
 using trace::Event;
-using trace::Operation;
 
 struct Counts {
   std::array<std::uint64_t, trace::kOperations> by_operation{};
@@ -96,8 +95,7 @@ std::string trace_info(trace::Reader& trace) {
   std::string calls;
   for (unsigned i = 0; i < trace::kOperations; ++i) {
     if (counts.by_operation[i] == 0) continue;
-    append_item(calls, fmt::format("{} {}", trace::operation_name(static_cast<Operation>(i)),
-                                   counts.by_operation[i]));
+    append_item(calls, fmt::format("{} {}", trace::kOperationNames[i], counts.by_operation[i]));
   }
   line("calls", calls);
   line("objects", fmt::format("{}, of {}; {} live at the end, {}", trace.objects(),

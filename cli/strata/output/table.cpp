@@ -21,21 +21,8 @@ constexpr std::size_t kNarrowestName = 12;
 constexpr std::size_t kNarrowestRemark = 30;
 constexpr std::size_t kIndent = 4;
 
-const char* escape_of(Style style) {
-  switch (style) {
-    case Style::kBold:
-      return "\033[1m";
-    case Style::kDim:
-      return "\033[2m";
-    case Style::kGood:
-      return "\033[32m";
-    case Style::kBad:
-      return "\033[31m";
-    case Style::kPlain:
-      break;
-  }
-  return "";
-}
+/// By style.
+constexpr const char* kEscapes[] = {"", "\033[1m", "\033[2m", "\033[32m", "\033[31m"};
 
 std::string padded(std::string_view text, std::size_t width, bool to_the_right) {
   std::size_t used = display_width(text);
@@ -70,7 +57,7 @@ std::optional<std::size_t> terminal_columns(std::FILE* stream) {
 
 std::string styled(std::string_view text, Style style, bool colour) {
   if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
-  return fmt::format("{}{}\033[0m", escape_of(style), text);
+  return fmt::format("{}{}\033[0m", kEscapes[static_cast<int>(style)], text);
 }
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
