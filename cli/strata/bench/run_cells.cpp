@@ -204,7 +204,7 @@ void add_ratios(std::vector<Row>& rows) {
 }
 
 BenchOutcome run_cells(const BenchPlan& plan, SignalWatch& signals,
-                       const std::function<void(const CellStart&)>& on_start) {
+                       const std::function<void(const std::string& what)>& on_start) {
   BenchOutcome outcome;
   OutputCapture output;
   const std::size_t total =
@@ -221,7 +221,10 @@ BenchOutcome run_cells(const BenchPlan& plan, SignalWatch& signals,
       for (std::size_t index : rotated_order(tallies.size(), static_cast<std::size_t>(run - 1))) {
         ++number;
         if (tallies[index].is_out() || signals.interruption() != 0) continue;
-        if (on_start) on_start({cell, *contenders[index], run, number, total});
+        if (on_start) {
+          on_start(fmt::format("[{}/{}] {}: {}, run {} of {}", number, total, cell.title(),
+                               contenders[index]->name, run, plan.runs));
+        }
         run_once(plan, cell, *contenders[index], run, tallies[index], output, signals);
       }
     }

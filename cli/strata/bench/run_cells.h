@@ -11,15 +11,6 @@
 
 namespace strata::cli {
 
-/// The run about to start, for the progress display.
-struct CellStart {
-  const BenchCell& cell;
-  const Contender& contender;
-  int run = 1;             ///< of BenchPlan::runs
-  std::size_t number = 1;  ///< among all runs of the plan, from 1
-  std::size_t total = 1;
-};
-
 /// The result of a plan; after an interruption, the part completed so far.
 struct BenchOutcome {
   std::vector<Row> rows;  ///< by cell, then by contender; ratios are to the first contender
@@ -31,8 +22,9 @@ struct BenchOutcome {
 /// Runs every cell under every contender, each run in its own process, with a cell's contenders in
 /// turns. A contender that crashes, hangs, fails an allocation or corrupts memory drops out of the
 /// cell with a reason in its row; everything else goes on.
+/// \param on_start  called before each run with a description of it
 BenchOutcome run_cells(const BenchPlan& plan, SignalWatch& signals,
-                       const std::function<void(const CellStart&)>& on_start);
+                       const std::function<void(const std::string& what)>& on_start);
 
 /// Computes the ratios of a cell's rows to the first row. A row that is not ok did other work: it
 /// has no ratio, and no row has a ratio to it.

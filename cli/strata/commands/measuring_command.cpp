@@ -155,10 +155,8 @@ int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::strin
   const std::vector<std::string> about = add_replays(plan, traces, replay, folder, signals);
   BenchOutcome outcome;
   const auto measure = [&](Progress& progress) {
-    outcome = run_cells(plan, signals, [&](const CellStart& start) {
-      progress.step(fmt::format("[{}/{}] {}: {}, run {} of {} ...", start.number, start.total,
-                                start.cell.title(), start.contender.name, start.run, plan.runs));
-    });
+    outcome =
+        run_cells(plan, signals, [&](const std::string& what) { progress.step(what + " ..."); });
     folder.remove();  // before an interruption ends this process
     return std::move(outcome.rows);
   };
