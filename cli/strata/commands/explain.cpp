@@ -8,7 +8,6 @@
 #include "commands/explaining_command.h"
 #include "explain/address_map.h"
 #include "explain/explain_page.h"
-#include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "input/read_file.h"
 #include "input/usage_error.h"

@@ -7,10 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "explain/explain_plots.h"
 #include "explain/explain_text.h"
 #include "explain/heat.h"
-#include "explain/places_table.h"
 #include "output/text.h"
 #include "output/units.h"
 #include "report/gnuplot.h"

@@ -9,7 +9,7 @@
 
 #include "advise/pattern.h"
 #include "explain/address_map.h"
-#include "explain/explain_plots.h"
+#include "explain/explain_page.h"
 #include "explain/explain_text.h"
 #include "explain/heat.h"
 #include "process/temporary_folder.h"

@@ -1,9 +1,8 @@
-#include "explain/places_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "explain/explain_page.h"
 #include "explain/explain_text.h"
 #include "output/units.h"
 #include "report/html.h"
