@@ -168,7 +168,6 @@ bool Merger::hold_back(Stream& stream, const Record& record) noexcept {
   return is_held;
 }
 
-/// Numbers a stream at its first event.
 [[gnu::always_inline]] inline std::uint32_t Merger::number_of(Stream& stream) noexcept {
   if (!stream.has_number) {
     stream.has_number = true;
@@ -228,7 +227,6 @@ unsigned Merger::take_slowly(Stream& stream, const Record& record) noexcept {
   return true;
 }
 
-/// Takes one half of a realloc.
 bool Merger::take_realloc(Stream& stream, const Record& record, std::uint64_t size) noexcept {
   const std::uint64_t address = record.address();
   if (record.kind() == RecordKind::kReallocBegin) {

@@ -39,7 +39,6 @@ struct Stream {
 constexpr std::size_t kChunkWords = 2048;
 constexpr std::size_t kChunkBytes = kChunkWords * sizeof(std::uint64_t);
 
-/// The kind of a word.
 enum class Kind : unsigned {
   kMalloc,
   kCalloc,

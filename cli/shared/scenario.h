@@ -20,7 +20,6 @@ enum class Fits {
   kAll,     ///< all of these
 };
 
-/// Option names and values.
 using OptionValues = std::vector<std::pair<std::string, std::string>>;
 
 /// A scenario as the user sees it.

@@ -19,7 +19,6 @@
 
 namespace strata::cell {
 
-/// The maximum number of metrics of a scenario.
 inline constexpr std::size_t kMaxMetrics = 32;
 
 /// The cell that this process runs: one scenario, one contender, one value for every option. A
@@ -44,7 +43,6 @@ class Cell {
   Cell(const Cell&) = delete;
   Cell& operator=(const Cell&) = delete;
 
-  /// Runs the scenario.
   void run() { load_.run(*this); }
 
   // Options that every scenario takes.

@@ -58,7 +58,6 @@ template <typename Visit>
 
 }  // namespace detail
 
-/// Writes the block's stamp.
 inline void write_stamp(const Block& block) noexcept {
   detail::for_each_word(block.bytes, block.stamp,
                         [&](std::size_t at, std::uint64_t word, std::size_t length) {
@@ -67,7 +66,6 @@ inline void write_stamp(const Block& block) noexcept {
                         });
 }
 
-/// Whether the block still holds its stamp.
 inline bool has_stamp(const Block& block) noexcept {
   return detail::for_each_word(block.bytes, block.stamp,
                                [&](std::size_t at, std::uint64_t word, std::size_t length) {

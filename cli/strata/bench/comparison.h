@@ -23,7 +23,6 @@ struct ComparisonPlan {
   double timeout_s = 0;
 };
 
-/// Callbacks for progress.
 struct ComparisonEvents {
   /// Before each run; `round` counts from 1, warm-up first.
   std::function<void(int round, const Contender&)> on_start;

@@ -31,7 +31,6 @@ class EarlierTraces {
   EarlierTraces(const EarlierTraces&) = delete;
   EarlierTraces& operator=(const EarlierTraces&) = delete;
 
-  /// Deletes the earlier traces.
   void remove() noexcept;
 
   /// The traces written since, FILE and FILE.PID.

@@ -16,7 +16,6 @@ struct Contender {
   bool is_in_process = false;  ///< inside strata-cell, which selects it by its name
   Settings settings = {};      ///< environment variables of its runs
 
-  /// The environment of its runs.
   Environment environment() const {
     Environment environment = Environment::with_allocator(library);
     environment.set(settings);

@@ -34,7 +34,6 @@ struct Latency {
   double timer_cost_ns = 0;  ///< the maximum over several runs
 
   Latency() = default;
-  /// Converts a cell's measurement.
   Latency(const cell::CellFindings::Latency& told, double timer_cost);
 
   /// Adds samples to the bucket with this index (LogBuckets, in picoseconds).

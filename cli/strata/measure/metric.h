@@ -35,7 +35,6 @@ std::string column_title(std::string_view metric);
 /// The name in sentences: "ops_per_s" -> "operations per second".
 std::string spoken_name(std::string_view metric);
 
-/// The unit for a column of this metric.
 Unit column_unit(std::string_view metric, double largest);
 
 /// A value of this metric with three digits and its unit: "41.6 M/s".

@@ -40,7 +40,6 @@ inline const Series& who(const Arrangement& all, const Entry& entry) {
 /// "a, b and c"; with five or more names "a, b and 3 more".
 std::string listed(const std::vector<std::string>& names);
 
-/// Capitalizes the first letter.
 void capitalize(std::string& sentence);
 
 }  // namespace strata::cli

@@ -22,7 +22,6 @@ constexpr std::size_t kOpenCells = 2;
 constexpr std::size_t kDrawnCells = 40;
 /// With more sweeps than this, only those over the first varying parameter are drawn.
 constexpr std::size_t kDrawnSweeps = 12;
-/// The maximum number of scenarios in the title.
 constexpr std::size_t kTitledScenarios = 3;
 
 std::string folded(const std::string& heading, const std::string& html, bool is_open) {
