@@ -23,19 +23,13 @@ std::string first_line(const char* path) {
 }
 
 /// The value of the first line "key<spaces>separator value" of a file, without quotes.
-std::string value_of(const char* path, std::string_view key, char separator) {
+std::string value_of(const char* path, const std::string& key, char separator) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    std::size_t at = line.find(separator);
-    if (!line.starts_with(key) || at == std::string::npos) continue;
-    std::string_view rest(line);
-    std::string_view found = rest.substr(0, at);
-    while (!found.empty() && (found.back() == ' ' || found.back() == '\t')) found.remove_suffix(1);
-    if (found != key) continue;
-    rest.remove_prefix(at + 1);
-    while (!rest.empty() && (rest.front() == ' ' || rest.front() == '"')) rest.remove_prefix(1);
-    while (!rest.empty() && (rest.back() == ' ' || rest.back() == '"')) rest.remove_suffix(1);
-    return std::string(rest);
+    const std::size_t at = line.find_first_not_of(" \t", key.size());
+    if (!line.starts_with(key) || at == std::string::npos || line[at] != separator) continue;
+    line.erase(0, line.find_first_not_of(" \"", at + 1));
+    return line.erase(line.find_last_not_of(" \"") + 1);
   }
   return {};
 }

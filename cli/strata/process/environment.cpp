@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "process/elf_file.h"
@@ -14,7 +15,13 @@ namespace strata::cli {
 namespace {
 
 constexpr const char* kPreload = "LD_PRELOAD";
-constexpr std::string_view kSeparators = " :";  // the dynamic linker accepts both
+
+/// The entries of a list like LD_PRELOAD, in which the dynamic linker accepts colons and blanks.
+std::vector<std::string> libraries_in(std::string list) {
+  std::ranges::replace(list, ':', ' ');
+  std::istringstream entries(list);
+  return {std::istream_iterator<std::string>(entries), {}};
+}
 
 /// Resolves an inherited entry of LD_PRELOAD. Only the dynamic linker can resolve names without a
 /// slash, $LIB and the like; it has preloaded the entry into this process, too.
@@ -63,18 +70,12 @@ void Environment::preload(const std::string& library) {
 }
 
 void Environment::drop_preloaded_allocators() {
-  std::string present = get(kPreload);
-  std::string_view rest(present);
   std::string kept;
-  while (!rest.empty()) {
-    std::size_t end = rest.find_first_of(kSeparators);
-    std::string library(rest.substr(0, end));
-    const std::string file = library.empty() ? "" : preloaded_file(library);
+  for (const std::string& library : libraries_in(get(kPreload))) {
+    const std::string file = preloaded_file(library);
     if (!file.empty() && !ElfFile(file).defines("malloc")) {
       kept += (kept.empty() ? "" : ":") + library;
     }
-    if (end == std::string_view::npos) break;
-    rest.remove_prefix(end + 1);
   }
   if (kept.empty()) {
     variables_.erase(kPreload);
@@ -92,10 +93,7 @@ std::vector<std::string> Environment::entries() const {
 std::string preloaded_everywhere(const std::string& list) {
   std::ifstream file(list);
   for (std::string line; std::getline(file, line);) {
-    line.erase(std::min(line.find('#'), line.size()));
-    std::ranges::replace(line, ':', ' ');
-    std::istringstream entries(line);
-    for (std::string entry; entries >> entry;) {
+    for (const std::string& entry : libraries_in(line.substr(0, line.find('#')))) {
       const std::string library = preloaded_file(entry);
       if (ElfFile(library).defines("malloc")) return library;
     }

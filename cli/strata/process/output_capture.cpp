@@ -50,19 +50,15 @@ void OutputCapture::clear() {
 std::string OutputCapture::tail(std::size_t lines, std::size_t bytes) const {
   struct stat status {};
   ::fstat(fd_, &status);
-  auto size = static_cast<std::size_t>(status.st_size);
-  std::size_t start = size > bytes ? size - bytes : 0;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  const std::size_t start = size > bytes ? size - bytes : 0;
   std::string text = read_range(fd_, start, size - start);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (start > 0) {
-    std::size_t newline = text.find('\n');
-    if (newline != std::string::npos) text.erase(0, newline + 1);
-  }
+  text.erase(text.find_last_not_of('\n') + 1);
+  const std::size_t cut = text.find('\n');  // ends a line of which only a part was read
+  if (start > 0 && cut != std::string::npos) text.erase(0, cut + 1);
   std::size_t at = text.size();
-  for (std::size_t i = 0; i < lines && at != std::string::npos && at > 0; ++i) {
-    at = text.rfind('\n', at - 1);
-  }
-  if (at != std::string::npos && at < text.size()) text.erase(0, at + (text[at] == '\n' ? 1 : 0));
+  while (lines-- > 0 && at != std::string::npos && at > 0) at = text.rfind('\n', at - 1);
+  if (at < text.size()) text.erase(0, at + 1);
   return text;
 }
 

@@ -18,7 +18,6 @@ class OutputCapture {
 
   int fd() const noexcept { return fd_; }
 
-  /// Discards what was written.
   void clear();
 
   /// The number of lines to show of a command that failed.
