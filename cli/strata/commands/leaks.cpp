@@ -89,7 +89,7 @@ void write(const Kept& kept) {
 /// \param profile  where to keep profiles; empty: nowhere. Without %p in the name, only the
 ///                 command's own profile is kept.
 /// \returns  The profiles to keep.
-std::vector<Kept> report_all(TemporaryFolder& folder, const BesideResult& result,
+std::vector<Kept> report_all(TemporaryFolder& folder, const ProcessResult& result,
                              const std::string& command, const std::string& profile) {
   SignalWatch signals;
   std::vector<fs::path> files;
@@ -125,7 +125,7 @@ int run_for_leaks(ProcessPlan plan, const std::string& profile) {
   plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
   plan.environment.set("STRATA_PROFILE_RATE", "1");  // exact counts, not estimates
   std::vector<Kept> kept;
-  const BesideResult result = run_beside(plan, [&](const BesideResult& end) {
+  const ProcessResult result = run_beside(plan, [&](const ProcessResult& end) {
     if (end.end != ProcessResult::End::kNotStarted) {
       kept = report_all(folder, end, plan.arguments.front(), profile);
     }

@@ -189,7 +189,7 @@ class RecordCommand final : public Command {
 
   int run(const ProcessPlan& plan, const fs::path& file) const {
     EarlierTraces earlier(file);
-    const BesideResult result = run_beside(
+    const ProcessResult result = run_beside(
         plan, {}, [&] { earlier.remove(); }, toggling_signal());
     const std::string process = std::to_string(result.process);
     const fs::path own = name_for_process(file.string(), process);

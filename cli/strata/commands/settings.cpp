@@ -9,7 +9,6 @@
 #include "input/arguments.h"
 #include "input/usage_error.h"
 #include "output/text.h"
-#include "process/ask_program.h"
 #include "process/program.h"
 #include "process/run_process.h"
 

@@ -5,7 +5,6 @@
 
 #include "contenders/contender.h"
 #include "input/usage_error.h"
-#include "process/ask_program.h"
 #include "process/elf_file.h"
 #include "process/run_process.h"
 
@@ -51,13 +50,13 @@ void check_preload(const Contender& contender) {
     refuse("is a folder; give the library in it");
   }
   ElfFile elf(library);
-  if (!elf.is_readable()) refuse("does not exist or cannot be read; check the path");
-  if (!elf.is_elf()) refuse("is not an ELF file; give a shared library");
-  if (!elf.is_for_this_machine()) {
+  if (!elf.is_readable) refuse("does not exist or cannot be read; check the path");
+  if (!elf.is_elf) refuse("is not an ELF file; give a shared library");
+  if (!elf.is_for_this_machine) {
     refuse("is built for another kind of processor; give a library for this machine");
   }
   // The C library can also be started, so an interpreter alone proves nothing.
-  if (!elf.is_shared_object() || (elf.has_interpreter() && elf.soname().empty())) {
+  if (!elf.is_shared_object || (elf.has_interpreter && elf.soname.empty())) {
     refuse("is a program, not a shared library; give the .so");
   }
   if (!elf.defines("malloc")) {

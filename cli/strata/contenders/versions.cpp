@@ -8,9 +8,9 @@
 #include "contenders/contender.h"
 #include "contenders/library_search.h"
 #include "input/usage_error.h"
-#include "process/ask_program.h"
 #include "process/elf_file.h"
 #include "process/program.h"
+#include "process/run_process.h"
 
 namespace strata::cli {
 namespace {
@@ -66,7 +66,7 @@ void find_versions(std::vector<Contender>& contenders) {
     } else if (is_our_own(contender.library)) {
       contender.version = STRATA_VERSION;
     } else {
-      contender.version = ElfFile(contender.library).soname();
+      contender.version = ElfFile(contender.library).soname;
       std::string file = canonical(contender.library);
       if (file.starts_with("/usr/") || file.starts_with("/lib")) packaged.push_back(file);
     }

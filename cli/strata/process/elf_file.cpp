@@ -38,32 +38,32 @@ ElfFile::ElfFile(const std::string& path) {
   if (!std::filesystem::is_regular_file(path, ignored)) return;  // opening a pipe could block
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
-  is_readable_ = true;
+  is_readable = true;
   ::elf_version(EV_CURRENT);  // required before any use of libelf
   elf_.reset(::elf_begin(fd, ELF_C_READ_MMAP, nullptr));
   ::elf_cntl(elf_.get(), ELF_C_FDREAD);  // from here on libelf does not need the descriptor
   ::close(fd);
   read_headers();
-  if (is_for_this_machine_) read_dynamic_section();
+  if (is_for_this_machine) read_dynamic_section();
 }
 
 void ElfFile::read_headers() {
   GElf_Ehdr header;
-  is_elf_ = ::gelf_getehdr(elf_.get(), &header) != nullptr;
-  if (!is_elf_) return;
-  is_for_this_machine_ = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
-                         header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
-                         header.e_machine == __ehdr_start.e_machine;
-  is_shared_object_ = header.e_type == ET_DYN;
+  is_elf = ::gelf_getehdr(elf_.get(), &header) != nullptr;
+  if (!is_elf) return;
+  is_for_this_machine = header.e_ident[EI_CLASS] == __ehdr_start.e_ident[EI_CLASS] &&
+                        header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA] &&
+                        header.e_machine == __ehdr_start.e_machine;
+  is_shared_object = header.e_type == ET_DYN;
   GElf_Phdr segment;
   for (int i = 0; ::gelf_getphdr(elf_.get(), i, &segment) != nullptr; ++i) {
     if (segment.p_type != PT_INTERP) continue;
-    has_interpreter_ = true;
+    has_interpreter = true;
     const auto offset = static_cast<std::int64_t>(segment.p_offset);
     const Elf_Data* path = ::elf_getdata_rawchunk(elf_.get(), offset, segment.p_filesz, ELF_T_BYTE);
     if (path == nullptr || path->d_buf == nullptr) continue;
     const auto* text = static_cast<const char*>(path->d_buf);
-    interpreter_.assign(text, ::strnlen(text, path->d_size));
+    interpreter.assign(text, ::strnlen(text, path->d_size));
   }
 }
 
@@ -71,16 +71,16 @@ void ElfFile::read_dynamic_section() {
   for_each_section(elf_.get(), SHT_DYNAMIC, [this](Elf_Data* data, GElf_Word names) {
     GElf_Dyn entry;
     for (int i = 0; ::gelf_getdyn(data, i, &entry) != nullptr && entry.d_tag != DT_NULL; ++i) {
-      if (entry.d_tag == DT_SONAME) soname_ = text_at(elf_.get(), names, entry.d_un.d_val);
+      if (entry.d_tag == DT_SONAME) soname = text_at(elf_.get(), names, entry.d_un.d_val);
       if (entry.d_tag == DT_NEEDED) {
-        needed_.emplace_back(text_at(elf_.get(), names, entry.d_un.d_val));
+        needed.emplace_back(text_at(elf_.get(), names, entry.d_un.d_val));
       }
     }
   });
 }
 
 bool ElfFile::defines(std::string_view symbol) const {
-  if (!is_for_this_machine_) return false;
+  if (!is_for_this_machine) return false;
   bool is_defined = false;
   for_each_section(elf_.get(), SHT_DYNSYM, [&](Elf_Data* data, GElf_Word names) {
     GElf_Sym entry;

@@ -11,8 +11,8 @@
 #include "input/usage_error.h"
 #include "output/say.h"
 #include "output/text.h"
-#include "process/ask_program.h"
 #include "process/elf_file.h"
+#include "process/run_process.h"
 
 namespace strata::cli {
 namespace {
@@ -113,11 +113,11 @@ std::string find_program(std::string_view name) {
 std::string why_not_preloadable(const std::string& program) {
   std::string binary = final_program(program);
   ElfFile elf(binary);
-  if (!elf.is_elf()) return {};  // a script without "#!" goes to /bin/sh; others fail to start
-  if (!elf.is_for_this_machine()) {
+  if (!elf.is_elf) return {};  // a script without "#!" goes to /bin/sh; others fail to start
+  if (!elf.is_for_this_machine) {
     return "is built for another kind of processor than this strata";
   }
-  if (!elf.has_interpreter()) {
+  if (!elf.has_interpreter) {
     return "is statically linked, so the dynamic linker cannot put another malloc under it";
   }
   struct stat status {};
@@ -143,7 +143,7 @@ void warn_of_own_malloc(const std::string& program, std::string_view name) {
 
 std::string linked_allocator(const std::string& program) {
   ElfFile elf(final_program(program));
-  for (const std::string& library : elf.needed()) {
+  for (const std::string& library : elf.needed) {
     for (std::string_view name : {"jemalloc", "mimalloc", "tcmalloc", "tbbmalloc", "strata"}) {
       if (library.find(name) != std::string::npos) return library;
     }
@@ -153,7 +153,7 @@ std::string linked_allocator(const std::string& program) {
 
 std::string linked_library(const std::string& program) {
   const std::string binary = final_program(program);
-  const std::string linker = ElfFile(binary).interpreter();
+  const std::string linker = ElfFile(binary).interpreter;
   const std::string name = linked_allocator(binary);
   if (linker.empty() || name.empty()) return {};
   // ldd prints "libx.so.1 => /path/libx.so.1 (0x7f…)".

@@ -43,23 +43,23 @@ TEST(Program, AnOrdinaryOneCanBeGivenAnotherMalloc) {
 
 TEST(ElfFile, TellsProgramsLibrariesAndOtherFilesApart) {
   ElfFile program("/bin/sh");
-  EXPECT_TRUE(program.is_elf());
-  EXPECT_TRUE(program.is_for_this_machine());
-  EXPECT_TRUE(program.has_interpreter());
+  EXPECT_TRUE(program.is_elf);
+  EXPECT_TRUE(program.is_for_this_machine);
+  EXPECT_TRUE(program.has_interpreter);
   EXPECT_FALSE(program.defines("malloc"));
-  EXPECT_FALSE(program.needed().empty());
+  EXPECT_FALSE(program.needed.empty());
 
   ElfFile text("/etc/passwd");
-  EXPECT_TRUE(text.is_readable());
-  EXPECT_FALSE(text.is_elf());
+  EXPECT_TRUE(text.is_readable);
+  EXPECT_FALSE(text.is_elf);
 
-  EXPECT_FALSE(ElfFile("/no/such/file").is_readable());
-  EXPECT_FALSE(ElfFile("/etc").is_readable());
-  EXPECT_FALSE(ElfFile("/dev/null").is_readable());
+  EXPECT_FALSE(ElfFile("/no/such/file").is_readable);
+  EXPECT_FALSE(ElfFile("/etc").is_readable);
+  EXPECT_FALSE(ElfFile("/dev/null").is_readable);
   const TemporaryFolder folder("test");
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_FALSE(ElfFile(pipe).is_readable()) << "and nobody need write to it";
+  EXPECT_FALSE(ElfFile(pipe).is_readable) << "and nobody need write to it";
 }
 
 TEST(Environment, PutsALibraryInFrontOfThoseThatAreThere) {

@@ -26,9 +26,9 @@ sigset_t passed_on(int another) {
 
 }  // namespace
 
-BesideResult run_beside(const ProcessPlan& plan,
-                        const std::function<void(const BesideResult&)>& at_end,
-                        const std::function<void()>& at_start, int signal) {
+ProcessResult run_beside(const ProcessPlan& plan,
+                         const std::function<void(const ProcessResult&)>& at_end,
+                         const std::function<void()>& at_start, int signal) {
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
@@ -56,7 +56,8 @@ BesideResult run_beside(const ProcessPlan& plan,
     // kernel.
     if (info.si_code <= 0) ::kill(child, info.si_signo);
   }
-  BesideResult result{end_of(status), child};
+  ProcessResult result = end_of(status);
+  result.process = child;
   if (is_refused) {
     result.end = ProcessResult::End::kNotStarted;
     result.code = exec_error;

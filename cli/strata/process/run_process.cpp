@@ -20,6 +20,7 @@
 
 #include "input/usage_error.h"
 #include "launch/launch_outcome.h"
+#include "process/output_capture.h"
 
 namespace strata::cli {
 namespace {
@@ -53,7 +54,6 @@ unsigned long long mask_bits(const sigset_t& mask) {
   return bits;
 }
 
-/// Owns a file descriptor.
 class OwnFd {
  public:
   explicit OwnFd(int fd = -1) noexcept : fd_(fd) {}
@@ -254,6 +254,25 @@ ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals) {
   result.lost_its_group = is_killed;
   if (ended_by_us) result.end = *ended_by_us;
   return result;
+}
+
+std::string ask_program(const std::string& program, std::vector<std::string> arguments,
+                        Environment environment) {
+  OutputCapture output;
+  ProcessPlan plan;
+  plan.program = program;
+  plan.arguments = std::move(arguments);
+  plan.environment = std::move(environment);
+  plan.output_fd = output.fd();
+  plan.timeout_s = 30;  // takes milliseconds, unless a file system hangs
+  int interruption = 0;
+  {
+    SignalWatch signals;
+    run_process(plan, signals);
+    interruption = signals.interruption();
+  }
+  if (interruption != 0) die_by_signal(interruption);
+  return output.head();
 }
 
 std::string describe_end(const ProcessResult& result, double timeout_s) {

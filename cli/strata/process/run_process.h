@@ -35,6 +35,7 @@ struct ProcessResult {
   };
   End end = End::kNotStarted;
   int code = 0;
+  int process = 0;  ///< set by run_beside()
   /// strata-launch was killed, usually with its whole group; only `end` and `code` are known.
   bool lost_its_group = false;
   double started_s = 0;  ///< CLOCK_MONOTONIC, just before execve
@@ -58,6 +59,12 @@ ProcessResult end_of(int status);
 /// ended, the rest of its group is killed at once. If we are killed, so is the group; this requires
 /// that the calling thread lives as long as the process.
 ProcessResult run_process(const ProcessPlan& plan, SignalWatch& signals);
+
+/// Runs a small system program for its answer, for at most a few seconds.
+/// \returns  Its standard output and error, in the order of writing; empty if it could not be
+///           started. Ctrl-C meanwhile ends this process, too.
+std::string ask_program(const std::string& program, std::vector<std::string> arguments,
+                        Environment environment);
 
 /// The path of this executable.
 /// \errors  std::runtime_error if /proc is not mounted.
