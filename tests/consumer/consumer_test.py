@@ -18,6 +18,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+# A layer's sources as one: that each stands alone, the build itself has shown.
+TOGETHER = ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0"]
 LIBRARIES_ALONE = [f"-DSTRATA_BUILD_{what}=OFF" for what in ("CLI", "TESTS", "BENCHMARKS", "EXAMPLES")]
 
 
@@ -109,7 +111,7 @@ def build_in_c(source, folder):
     (folder / "one, two").symlink_to(source)
     clang = ["-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
              "-DCMAKE_CXX_FLAGS=-flto -fsanitize=cfi -fwhole-program-vtables -fvisibility=hidden"]
-    run(["cmake", "-G", "Ninja", "-S", HERE / "in_c", "-B", folder / "in_c", "-DCMAKE_UNITY_BUILD=ON",
+    run(["cmake", "-G", "Ninja", "-S", HERE / "in_c", "-B", folder / "in_c", *TOGETHER,
          f"-DSTRATA_SOURCE={folder / 'one, two'}", *(clang if shutil.which("clang++") else [])])
     run(["cmake", "--build", folder / "in_c"])
     for export in ("malloc", "strata_static", "heap"):
@@ -156,11 +158,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="strata_consumer.") as name:
         folder = pathlib.Path(name)
         if arguments.way == "add_subdirectory":
-            # Its many sources as a few: that each stands alone, the build itself has shown. Distributions have
-            # the assertions of libstdc++ in their flags, and optimise at link time; programs in C do without
-            # libstdc++ nevertheless.
+            # Distributions have the assertions of libstdc++ in their flags, and optimise at link time; programs in C
+            # do without libstdc++ nevertheless.
             build_with_cmake(arguments.way, folder, arguments.exports, f"-DSTRATA_SOURCE={arguments.source}",
-                             "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS=-Wp,-D_GLIBCXX_ASSERTIONS",
+                             *TOGETHER, "-DCMAKE_CXX_FLAGS=-Wp,-D_GLIBCXX_ASSERTIONS",
                              "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON")
             if "libstdc++" in run(["readelf", "--dynamic", "--wide", folder / "build/strata/lib/libstrata.so"]):
                 sys.exit("libstrata.so needs a C++ library")
