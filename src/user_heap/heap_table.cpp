@@ -263,9 +263,13 @@ void HeapTable::remove(HeapUse& use) noexcept {
   use.heap->uses.remove(use);
 }
 
+/// In the child of a fork the C library takes a new thread's value for the key from a thread that
+/// was about to end in the parent: it gives the new one that thread's stack, and clears only values
+/// of threads that were not about to end. That table is gone.
 void HeapTable::on_thread_exit(void* thread) noexcept {
-  t_has_ended = true;
   os::HelperThread::note_end();
+  if (thread != t_heap_table) return;
+  t_has_ended = true;
   g_heap_table.forget(*static_cast<HeapThread*>(thread));
 }
 

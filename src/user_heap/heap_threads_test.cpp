@@ -4,6 +4,8 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <limits.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -439,6 +441,18 @@ TEST(HeapThreads, AThreadsLastCallsPassNoCache) {
   }).join();
   heap.check_invariants();
   EXPECT_EQ(heap.statistics().live, 0u);
+}
+
+/// As in the child of a fork, where a new thread may have the values of one that was about to end.
+TEST(HeapThreads, AThreadThatEndsLeavesTheTableOfAnotherAlone) {
+  Heap heap;
+  heap.deallocate(heap.allocate(100));
+  pthread_key_t key = 0;
+  while (key != PTHREAD_KEYS_MAX && pthread_getspecific(key) != t_heap_table) ++key;
+  ASSERT_NE(key, pthread_key_t{PTHREAD_KEYS_MAX});
+  std::thread([key, of_another = t_heap_table] { pthread_setspecific(key, of_another); }).join();
+  EXPECT_EQ(heap.statistics().threads, 1u);
+  heap.deallocate(heap.allocate(100));
 }
 
 void lock_for_ever(Lock& lock) STRATA_NO_THREAD_SAFETY_ANALYSIS { lock.lock(); }
