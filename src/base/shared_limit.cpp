@@ -22,6 +22,10 @@ bool is_before(SharedLimit::Idle a, SharedLimit::Idle b) noexcept {
 }  // namespace
 
 void SharedLimit::add(Holders& holders) noexcept {
+  for (const Holders* each = holders_.load(std::memory_order_acquire); each != nullptr;
+       each = each->following) {
+    if (each == &holders) return;
+  }
   holders.following = holders_.load(std::memory_order_relaxed);
   while (!holders_.compare_exchange_weak(holders.following, &holders, std::memory_order_release,
                                          std::memory_order_relaxed)) {

@@ -43,7 +43,9 @@ class SharedLimit : public LimitedSum {
 
   constexpr SharedLimit() noexcept = default;
 
-  /// From now on asks these holders to give back.
+  /// From now on asks these holders to give back. Does nothing if it does so already: in the child
+  /// of a fork, a thread does again what another one may have done.
+  /// \threads  for the same holders one at a time
   void add(Holders& holders) noexcept;
 
   /// Called with no lock held, after `bytes` could not be had. Has the holders give back idle

@@ -181,6 +181,25 @@ TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundAmongAllHolders) {
   EXPECT_EQ(asked, (std::vector<std::size_t>{0})) << "those after it are not asked";
 }
 
+/// In the child of a fork, where another thread of the parent had added them.
+TEST_F(SharedLimitTest, HoldersThatAreAddedAgainAreAskedOnce) {
+  static SharedLimit::Holders others{
+      .next_idle =
+          [](SharedLimit::Idle) noexcept {
+            return SharedLimit::Idle{0, 0};
+          },
+      .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+      .give_back = [](std::size_t) noexcept {}};
+  limit.add(others);
+  limit.add(others);
+  ASSERT_NE(others.following, &others) << "a list without an end";
+  holders = {{4 * kMiB, 0}};
+  limit.configure(0, 4 * kMiB);
+  hold_all();
+  EXPECT_TRUE(limit.make_room(kMiB));
+  EXPECT_EQ(asked, (std::vector<std::size_t>{0}));
+}
+
 TEST_F(SharedLimitTest, WhereNothingIsIdleTheAnswerIsNo) {
   holders = {{0}, {0}};
   limit.configure(0, 4 * kMiB);

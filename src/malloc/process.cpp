@@ -298,7 +298,8 @@ strata::SharedLimit* strata_shared_limit_1() noexcept {
   // Where memory is out, what the options say is known all the same.
   if (!must_not_wait()) g_malloc.is_ready();
   if (!g_limit.is_any()) return nullptr;
-  static std::atomic<bool> is_added{false};
-  if (!is_added.exchange(true, std::memory_order_relaxed)) g_limit.add(g_holder);
+  if (must_not_wait()) return &g_limit;  // a later call adds it
+  LockGuard guard(g_start_lock);         // a fork waits until it is added
+  g_limit.add(g_holder);
   return &g_limit;
 }
