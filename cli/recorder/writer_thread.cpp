@@ -22,8 +22,8 @@ void WriterThread::forget() noexcept {
 }
 
 void WriterThread::wake() noexcept {
-  bell_.fetch_add(1, std::memory_order_release);
-  if (is_asleep_.load(std::memory_order_acquire)) os::wake_all(os::futex_word(bell_));
+  bell_.fetch_add(1, std::memory_order_seq_cst);
+  if (is_asleep_.load(std::memory_order_seq_cst)) os::wake_all(os::futex_word(bell_));
 }
 
 void WriterThread::ask(Request request) noexcept {

@@ -55,6 +55,8 @@ class WriterThread {
 
   std::atomic<bool> is_running_{false};  ///< release: what was requested is done
   std::atomic<std::uint32_t> bell_{0};   ///< changes when there is work
+  /// seq_cst, as the bell: who rings and does not see the thread asleep, and the thread that goes
+  /// to sleep and does not see the bell, must not both be right.
   std::atomic<bool> is_asleep_{false};
   std::atomic<std::uint32_t> requests_{kNone};  ///< pending requests, one bit each
   std::atomic<std::uint32_t> asked_{0};         ///< release: requests so far, each bit set before
