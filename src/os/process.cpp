@@ -8,6 +8,12 @@
 #include "os/signal_action.h"
 #include "os/system_call.h"
 
+#ifdef __GLIBC__
+/// What pthread_atfork calls, with the file that the call is in.
+extern "C" int __register_atfork(void (*before)(), void (*in_parent)(), void (*in_child)(),
+                                 void* file) noexcept;
+#endif
+
 namespace strata::os {
 namespace {
 
@@ -36,8 +42,14 @@ std::uint64_t process_id() noexcept {
 }
 void abort_process() noexcept { abort(); }
 
+/// As handlers of no file: exit() drops a file's handlers with the file, even in the middle of a
+/// fork() by another thread. Then nobody would undo what `before` has done.
 bool register_fork_handlers(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
+#ifdef __GLIBC__
+  return __register_atfork(before, in_parent, in_child, nullptr) == 0;
+#else
   return pthread_atfork(before, in_parent, in_child) == 0;
+#endif
 }
 
 bool handle_signal(int signal, void (*handler)(int)) noexcept {

@@ -31,9 +31,10 @@ TEST(Process, ASignalIsHandledUnlessSomebodyElseHandlesItAlready) {
   signal(SIGUSR2, SIG_DFL);
 }
 
+/// For ever, as the handlers that write it.
 std::string& fork_trace() {
-  static std::string trace;
-  return trace;
+  static auto* const trace = new std::string;
+  return *trace;
 }
 
 TEST(Process, RunsTheForkHandlersOnTheirSides) {
@@ -45,6 +46,24 @@ TEST(Process, RunsTheForkHandlersOnTheirSides) {
   EXPECT_EQ(status_in_child([] { return fork_trace() == "before child" ? 0 : 1; }), 0);
   EXPECT_EQ(fork_trace(), "before parent");
 }
+
+#ifdef __GLIBC__
+/// What exit() calls for each file, when the file's own handlers have run.
+extern "C" void __cxa_finalize(void* file);
+extern "C" [[gnu::visibility("hidden")]] void* __dso_handle;
+
+/// As another thread may, in the middle of a fork() that began before.
+TEST(Process, RunsTheForkHandlersWhileTheProgramEnds) {
+  static int calls;
+  const int status = status_in_child([] {
+    if (!register_fork_handlers([] { ++calls; }, [] { ++calls; }, [] { ++calls; })) return 2;
+    __cxa_finalize(__dso_handle);
+    const bool is_called_in_child = status_in_child([] { return calls == 2 ? 0 : 1; }) == 0;
+    return is_called_in_child && calls == 2 ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 void leave_with_a_handler() {
   if (!register_exit_handler([] { write_stderr("the handler ran"); })) _exit(3);
