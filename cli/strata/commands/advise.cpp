@@ -15,8 +15,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Say what would help a recorded program, and how much";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kAdviseDescription = "Say what would help a recorded program, and how much";
+constexpr const char* kAdviseExamples = R"(Examples:
   strata record -o app.trace -- ./app
   strata advise app.trace
   strata advise app.trace --allocator strata --runs 15
@@ -29,7 +29,7 @@ CPU time. The program's own work is in neither.)";
 class AdviseCommand final : public ExplainingCommand {
  public:
   explicit AdviseCommand(CLI::App& app)
-      : ExplainingCommand(app, "advise", kDescription, kExamples) {
+      : ExplainingCommand(app, "advise", kAdviseDescription, kAdviseExamples) {
     add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
     add_option("--places", places_, "N", "How many places are tried (default 8)");
     add_option("--runs", runs_, "N",

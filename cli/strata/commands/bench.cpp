@@ -13,8 +13,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Run loads under several allocators and measure them";
-constexpr const char* kExamples =
+constexpr const char* kBenchDescription = "Run loads under several allocators and measure them";
+constexpr const char* kBenchExamples =
     R"(Scenarios and their own options: strata bench list [SCENARIO...]
 A list of values makes a matrix: --threads 1,2,4 --size 16,64 are six cells.
 The file of a trace is a scenario, too: its calls are replayed. strata replay has more options for it.
@@ -39,7 +39,7 @@ constexpr std::int64_t kMostBatches = 1'000'000'000;
 class BenchCommand final : public MeasuringCommand {
  public:
   explicit BenchCommand(CLI::App& app)
-      : MeasuringCommand(app, "bench", kDescription, kExamples, "300") {
+      : MeasuringCommand(app, "bench", kBenchDescription, kBenchExamples, "300") {
     add_option("--threads", threads_, "N,N,...", "Number of threads (default 1)");
     add_option("--seconds", seconds_, "S", "How long a load runs (default 1)");
     add_option("--ops", ops_, "N", "Number of operations, instead of or besides --seconds");

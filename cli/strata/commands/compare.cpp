@@ -16,8 +16,9 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Run a command under several allocators and compare them";
-constexpr const char* kExamples = R"(Allocators:
+constexpr const char* kCompareDescription =
+    "Run a command under several allocators and compare them";
+constexpr const char* kCompareExamples = R"(Allocators:
   system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so.
   Group: general (the default: system, strata and all of the others that this machine has).
 
@@ -36,7 +37,7 @@ constexpr std::size_t kLongestTitle = 90;
 class CompareCommand final : public MeasuringCommand {
  public:
   explicit CompareCommand(CLI::App& app)
-      : MeasuringCommand(app, "compare", kDescription, kExamples, "600") {
+      : MeasuringCommand(app, "compare", kCompareDescription, kCompareExamples, "600") {
     add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
     add_option("--scenario", scenario_, "NAME",
                "Name in the results (default: that of the program)");

@@ -23,8 +23,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Say what a recorded program does with memory";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kExplainDescription = "Say what a recorded program does with memory";
+constexpr const char* kExplainExamples = R"(Examples:
   strata record -o app.trace -- ./app
   strata explain app.trace
   strata explain app.trace -o app.html --map system,strata
@@ -37,7 +37,7 @@ how full the OS pages are.)";
 class ExplainCommand final : public ExplainingCommand {
  public:
   explicit ExplainCommand(CLI::App& app)
-      : ExplainingCommand(app, "explain", kDescription, kExamples) {
+      : ExplainingCommand(app, "explain", kExplainDescription, kExplainExamples) {
     add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write the plots as pictures into this folder");
     add_option("--map", map_, "A,B,...", "Show the OS pages at the peak under these allocators");

@@ -15,8 +15,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "List the malloc's options with their current values";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kOptionsDescription = "List the malloc's options with their current values";
+constexpr const char* kOptionsExamples = R"(Examples:
   strata options
   STRATA_SOFT_LIMIT=80% strata options
   strata options --json
@@ -42,7 +42,8 @@ nlohmann::json ask_library(const std::string& library) {
 
 class OptionsCommand final : public Command {
  public:
-  explicit OptionsCommand(CLI::App& app) : Command(app, "options", kDescription, kExamples) {
+  explicit OptionsCommand(CLI::App& app)
+      : Command(app, "options", kOptionsDescription, kOptionsExamples) {
     add_flag("--json", wants_json_, "Print them as JSON, as strata_options_json() writes it");
     add_library_option(library_, "Ask this libstrata.so instead of the one beside strata");
   }

@@ -18,8 +18,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Show where a program's memory went, by place";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kProfileDescription = "Show where a program's memory went, by place";
+constexpr const char* kProfileExamples = R"(Examples:
   strata run --profile app.pb.gz -- ./app
   strata profile app.pb.gz
   strata profile app.pb.gz --sample alloc_space --top 50
@@ -30,7 +30,8 @@ operator new) counts for the line that called it. --diff subtracts an older prof
 
 class ProfileCommand final : public Command {
  public:
-  explicit ProfileCommand(CLI::App& app) : Command(app, "profile", kDescription, kExamples) {
+  explicit ProfileCommand(CLI::App& app)
+      : Command(app, "profile", kProfileDescription, kProfileExamples) {
     add_words(files_, "FILE", "A heap profile in pprof's format");
     add_option("--diff", older_, "OLDER", "Show the difference to this earlier profile");
     add_option("--sample", kind_, "KIND",

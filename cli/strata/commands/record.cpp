@@ -24,8 +24,8 @@ namespace {
 namespace settings = record_settings;
 namespace fs = std::filesystem;
 
-constexpr const char* kDescription = "Record every allocation call of a command";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRecordDescription = "Record every allocation call of a command";
+constexpr const char* kRecordExamples = R"(Examples:
   strata record -- python3 app.py                     (then: strata trace info trace.strata)
   strata record -o build.strata -- g++ -c big.cpp     (the programs that it starts: build.strata.PID)
   strata record --stacks off --allocator jemalloc -- ./server
@@ -93,7 +93,8 @@ std::vector<fs::path> traces_of_process(const fs::path& file) {
 
 class RecordCommand final : public Command {
  public:
-  explicit RecordCommand(CLI::App& app) : Command(app, "record", kDescription, kExamples) {
+  explicit RecordCommand(CLI::App& app)
+      : Command(app, "record", kRecordDescription, kRecordExamples) {
     add_option("-o,--output", output_, "FILE", "Write the trace here (default trace.strata)");
     add_option(
         "--stacks", stacks_, "N",

@@ -19,8 +19,8 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kDescription = "Make a page from result files or from a heap profile";
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kReportDescription = "Make a page from result files or from a heap profile";
+constexpr const char* kReportExamples = R"(Examples:
   strata report results.json -o report.html
   strata report before.json after.json -o report.html --png plots --title "Before and after"
   strata report heap.pb.gz -o heap.html
@@ -41,7 +41,8 @@ std::optional<Profile> profile_in(const std::string& path, std::string_view text
 
 class ReportCommand final : public Command {
  public:
-  explicit ReportCommand(CLI::App& app) : Command(app, "report", kDescription, kExamples) {
+  explicit ReportCommand(CLI::App& app)
+      : Command(app, "report", kReportDescription, kReportExamples) {
     add_words(files_, "RESULTS.json", "Result files, written by --json of another command");
     add_option("-o,--output", output_, "FILE", "Write the page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write each plot as a picture into this folder");
