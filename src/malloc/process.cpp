@@ -298,8 +298,10 @@ strata::SharedLimit* strata_shared_limit_1() noexcept {
   // Where memory is out, what the options say is known all the same.
   if (!must_not_wait()) g_malloc.is_ready();
   if (!g_limit.is_any()) return nullptr;
-  if (must_not_wait()) return &g_limit;  // a later call adds it
-  LockGuard guard(g_start_lock);         // a fork waits until it is added
+  // Accepted: if a signal handler that interrupted the malloc makes the first heap, the malloc is
+  // never asked for what it has idle.
+  if (must_not_wait()) return &g_limit;
+  LockGuard guard(g_start_lock);  // a fork waits until it is added
   g_limit.add(g_holder);
   return &g_limit;
 }
