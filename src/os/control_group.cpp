@@ -31,6 +31,22 @@ class Path {
     text_[size_] = '\0';
     return *this;
   }
+  /// The same for a field of mountinfo, where the kernel writes some characters as a backslash and
+  /// three octal digits: backslashes, as systemd has them in names of groups, and spaces.
+  Path& add_unescaped(std::string_view field) noexcept {
+    const auto is_octal = [&](std::size_t at) { return field[at] >= '0' && field[at] <= '7'; };
+    while (!field.empty()) {
+      const bool is_escape =
+          field.size() >= 4 && field[0] == '\\' && is_octal(1) && is_octal(2) && is_octal(3);
+      const char c =
+          is_escape
+              ? static_cast<char>((field[1] - '0') * 64 + (field[2] - '0') * 8 + field[3] - '0')
+              : field[0];
+      add({&c, 1});
+      field.remove_prefix(is_escape ? 4 : 1);
+    }
+    return *this;
+  }
   /// Removes what follows the last slash, from `least` on. False if there is none.
   bool cut_last_part(std::size_t least) noexcept {
     const std::size_t slash = view().rfind('/');
@@ -117,11 +133,16 @@ bool find_mount(const char* root, const Hierarchy& hierarchy, Path& mount, Path&
     take_part(behind, ' ');  // its source
     if (*hierarchy.controller != '\0' && !has_word(behind, hierarchy.controller)) continue;
     for (int field = 0; field < 3; ++field) take_part(line, ' ');
-    shown.add(take_part(line, ' '));
-    mount.add(take_part(line, ' '));
+    shown.add_unescaped(take_part(line, ' '));
+    mount.add_unescaped(take_part(line, ' '));
     return true;
   }
   return false;
+}
+
+/// Whether a group is another one, or within it.
+bool is_within(std::string_view group, std::string_view other) noexcept {
+  return begins_with(group, other) && (group.size() == other.size() || group[other.size()] == '/');
 }
 
 /// The smallest limit from the group up to the root of the mount.
@@ -133,7 +154,7 @@ std::size_t limit_in(const char* root, const Hierarchy& hierarchy) noexcept {
     return kNoLimit;
   // A container's mount may show its own group as the root: then the part above is not there.
   std::string_view inside = group.view();
-  if (shown.view() != "/" && begins_with(inside, shown.view()))
+  if (shown.view() != "/" && is_within(inside, shown.view()))
     inside.remove_prefix(shown.view().size());
   Path folder;
   folder.add(root).add(mount.view());

@@ -71,6 +71,25 @@ TEST_F(ControlGroup, VersionOneIsReadWhereItsMemoryControllerIs) {
   EXPECT_EQ(allowed(), 20 * kMiB);
 }
 
+TEST_F(ControlGroup, NamesOfGroupsMayHaveBackslashesAndSpaces) {
+  write("/proc/self/cgroup", "4:memory:/machine.slice/machine-a\\x2db.scope/the inner\n");
+  write(
+      "/proc/self/mountinfo",
+      "35 31 0:32 /machine.slice/machine-a\\134x2db.scope /the\\040groups ro - cgroup c memory\n");
+  write("/the groups/memory.limit_in_bytes", "41943040\n");
+  EXPECT_EQ(allowed(), 40 * kMiB);
+  write("/the groups/the inner/memory.limit_in_bytes", "20971520\n");
+  EXPECT_EQ(allowed(), 20 * kMiB);
+}
+
+TEST_F(ControlGroup, AGroupIsNotWithinOneWhoseNameItOnlyBeginsWith) {
+  write("/proc/self/cgroup", "4:memory:/docker/0123\n");
+  write("/proc/self/mountinfo",
+        "35 31 0:32 /docker/01 /sys/fs/cgroup/memory ro - cgroup cgroup memory\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "41943040\n");
+  EXPECT_EQ(allowed(), 40 * kMiB);
+}
+
 TEST_F(ControlGroup, NonsenseIsNoLimit) {
   for (const char* text : {"", "\n", "max", "-1\n", "12x\n", "99999999999999999999999\n"}) {
     write("/proc/self/cgroup", "0::/\n");
