@@ -1,17 +1,28 @@
 #include "guard/fault_report.h"
 
 #include <atomic>
+#include <cstdint>
 
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "guard/call_site.h"
+#include "os/process.h"
 #include "os/wait.h"
 
 namespace strata {
 
 void begin_fault_report() noexcept {
-  static std::atomic<bool> is_reporting{false};
-  while (is_reporting.exchange(true, std::memory_order_relaxed)) os::relax_processor();
+  // The process whose thread reports; 0: none. The child of a fork inherits its parent's, which
+  // holds up nobody there.
+  static std::atomic<std::uint64_t> reporting{0};
+  const std::uint64_t own = os::process_id();
+  std::uint64_t seen = 0;
+  while (!reporting.compare_exchange_strong(seen, own, std::memory_order_relaxed)) {
+    if (seen == own) {
+      os::relax_processor();
+      seen = 0;
+    }
+  }
 }
 
 const char* verb_of(const os::Fault& fault) noexcept {
