@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "base/scratch.h"
+#include "base/utf8.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/start_of.h"
 
 namespace strata {
 namespace {
@@ -75,11 +77,25 @@ class Message {
   std::size_t size_ = 0;
 };
 
-void write_message(TextSink& out, unsigned field, std::string_view content) noexcept {
+void write_head(TextSink& out, unsigned field, std::size_t bytes) noexcept {
   Message<2> head;
-  head.varint(std::uint64_t{field} << 3 | 2).varint(content.size());
-  out.write(head.view());
+  out.write(head.varint(std::uint64_t{field} << 3 | 2).varint(bytes).view());
+}
+
+void write_message(TextSink& out, unsigned field, std::string_view content) noexcept {
+  write_head(out, field, content.size());
   out.write(content);
+}
+
+/// Calls visit(character) for each character of a text; for each byte that is none, with another
+/// character in its place.
+template <typename Visit>
+void for_each_character(std::string_view text, Visit visit) noexcept {
+  while (!text.empty()) {
+    const std::size_t bytes = character_bytes(text);
+    visit(bytes != 0 ? os::start_of(text, bytes) : kReplacementCharacter);
+    text.remove_prefix(std::max(bytes, std::size_t{1}));
+  }
 }
 
 /// The address that pprof wants for a frame: inside the call, not after it.
@@ -102,9 +118,13 @@ bool PprofWriter::write(SiteTable& sites, std::size_t rate, std::uint64_t starte
   return true;
 }
 
-/// \returns  The index of the string in the table.
+/// Adds a string, in UTF-8 whatever the bytes are: readers refuse a profile with any other.
+/// \returns  Its index in the table.
 std::uint64_t PprofWriter::add_string(std::string_view text) noexcept {
-  write_message(out_, profile::kStringTable, text);
+  std::size_t bytes = 0;
+  for_each_character(text, [&](std::string_view character) { bytes += character.size(); });
+  write_head(out_, profile::kStringTable, bytes);
+  for_each_character(text, [&](std::string_view character) { out_.write(character); });
   return strings_++;
 }
 

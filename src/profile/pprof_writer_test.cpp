@@ -1,5 +1,6 @@
 #include "profile/pprof_writer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -109,6 +110,19 @@ TEST_F(PprofWriterTest, TellsOfEachPlaceInWhichFileItLies) {
     in_first += place.numbers[2] == 1;
   }
   EXPECT_EQ(in_first, 2u);
+}
+
+TEST_F(PprofWriterTest, NamesThatAreNotUtf8AreMadeSo) {
+  // Readers refuse a whole profile for one string that is not. The last name is cut in a character.
+  for (const std::string& name :
+       {std::string("caf\u00e9"), std::string("a\xff\xc3("), std::string(30, 'n') + "\u00e9"}) {
+    const std::uintptr_t frame = 0x11;
+    table->site(table->intern(&frame, 1, 1, table->label(name))).add(8, 8);
+  }
+  const std::vector<std::string> strings = profile().texts[6];
+  for (const std::string& expected :
+       {std::string("caf\u00e9"), std::string("a\ufffd\ufffd("), std::string(30, 'n') + "\ufffd"})
+    EXPECT_THAT(strings, testing::Contains(expected));
 }
 
 TEST_F(PprofWriterTest, WithoutMemoryIsNoProfile) {
