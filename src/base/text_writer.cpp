@@ -1,5 +1,7 @@
 #include "base/text_writer.h"
 
+#include "os/start_of.h"
+
 namespace strata {
 
 void TextWriter::append(char c) noexcept {
@@ -22,6 +24,10 @@ TextWriter& TextWriter::name(std::string_view value) noexcept {
     if (is_c1) ++i;
   }
   return *this;
+}
+
+TextWriter& TextWriter::cut_name(std::string_view value) noexcept {
+  return name(os::start_of(value, kCapacity * 7 / 16));
 }
 
 TextWriter& TextWriter::decimal(std::uint64_t value, unsigned min_width) noexcept {

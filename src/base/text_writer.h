@@ -16,6 +16,9 @@ class TextWriter {
   TextWriter& text(std::string_view value) noexcept;
   /// A name that the program gave, in UTF-8: each control character becomes a question mark.
   TextWriter& name(std::string_view value) noexcept;
+  /// As much of a name as leaves room in a line for another one and some numbers: those of C++
+  /// templates are longer than a line.
+  TextWriter& cut_name(std::string_view value) noexcept;
   TextWriter& decimal(std::uint64_t value, unsigned min_width = 0) noexcept;  ///< right-aligned
   TextWriter& hex(std::uint64_t value) noexcept;                              ///< with 0x
   TextWriter& pointer(const void* value) noexcept;

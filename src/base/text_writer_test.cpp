@@ -22,6 +22,14 @@ TEST(TextWriter, ANameReachesATerminalWithoutControlCharacters) {
   EXPECT_EQ(line.view(), "caf\u00e9???[2J??1m");
 }
 
+TEST(TextWriter, TwoCutNamesLeaveRoomForNumbersInALine) {
+  TextWriter line;
+  const std::string name(TextWriter::kCapacity, 'n');
+  line.cut_name(name).hex(~0ull).cut_name("short\n").hex(~0ull).cut_name(name).hex(~0ull);
+  EXPECT_LE(line.view().size(), TextWriter::kCapacity - 50);
+  EXPECT_NE(line.view().find("fshort?0x"), std::string_view::npos);
+}
+
 TEST(TextWriter, AlignsNumbersToTheRight) {
   TextWriter line;
   line.decimal(7, 4).text("|").decimal(12345, 4).text("|").decimal(0, 2);

@@ -42,9 +42,9 @@ void CallSite::print(const char* what) const noexcept {
     if (!os::find_code(reinterpret_cast<const void*>(call), place)) {
       line.hex(frames[i]);
     } else {
-      line.text(place.module).text("+").hex(place.offset);
+      line.cut_name(place.module).text("+").hex(place.offset);
       if (place.function != nullptr)
-        line.text(" ").text(place.function).text("+").hex(place.function_offset);
+        line.text(" ").cut_name(place.function).text("+").hex(place.function_offset);
     }
     os::write_stderr(line.text("\n").view());
   }

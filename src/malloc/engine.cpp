@@ -41,7 +41,7 @@ constexpr unsigned kShardsPerProcessor = 4;
           .text("it lies in an anonymous mapping");
       break;
     case os::Mapping::Kind::kNamed:
-      reason.text(": Strata did not allocate it: it lies in ").text(mapping.name);
+      reason.text(": Strata did not allocate it: it lies in ").name(mapping.name);
       break;
   }
   fatal_call(action, p, reason.view());

@@ -51,8 +51,8 @@ void write_frame(unsigned index, std::uintptr_t return_address, TextSink& out) n
     line.hex(address);
   } else {
     if (place.function != nullptr)
-      line.text(place.function).text("+").hex(place.function_offset).text("  ");
-    line.text(place.module).text("+").hex(place.offset);
+      line.cut_name(place.function).text("+").hex(place.function_offset).text("  ");
+    line.cut_name(place.module).text("+").hex(place.offset);
   }
   end_line(line, out);
 }

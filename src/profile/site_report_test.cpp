@@ -11,6 +11,15 @@
 #include "os/fake_page_source.h"
 #include "profile/string_sink_test.h"
 
+// As long as the linker's names of some C++ templates.
+#define STRATA_TEST_64 "0123456789012345678901234567890123456789012345678901234567890123"
+#define STRATA_TEST_512                                                                     \
+  STRATA_TEST_64 STRATA_TEST_64 STRATA_TEST_64 STRATA_TEST_64 STRATA_TEST_64 STRATA_TEST_64 \
+      STRATA_TEST_64 STRATA_TEST_64
+[[gnu::visibility("default"), gnu::used, gnu::noinline]] void function_with_a_long_name() asm(
+    "f_" STRATA_TEST_512 STRATA_TEST_512 STRATA_TEST_512);
+void function_with_a_long_name() { asm volatile("" ::: "memory"); }
+
 namespace strata {
 namespace {
 
@@ -92,6 +101,13 @@ TEST_F(SiteReport, NamesTheCallAndNotWhatFollowsIt) {
   const auto function = reinterpret_cast<std::uintptr_t>(dlsym(RTLD_DEFAULT, "getpid"));
   allocate({function + 1, 0x11}, 1);
   EXPECT_THAT(report(), ContainsRegex("    #0  _*getpid\\+0x0  [^ ]+\\+0x[0-9a-f]+\n"
+                                      "    #1  0x10\n"));
+}
+
+TEST_F(SiteReport, ALongNameLeavesTheFileAndTheLineTheirPlaces) {
+  const auto function = reinterpret_cast<std::uintptr_t>(&function_with_a_long_name);
+  allocate({function + 1, 0x11}, 1);
+  EXPECT_THAT(report(), ContainsRegex("    #0  f_01234567[^ ]*\\+0x0  [^ ]+\\+0x[0-9a-f]+\n"
                                       "    #1  0x10\n"));
 }
 
