@@ -77,12 +77,13 @@ class ThreadHeaps {
   };
 
   /// \errors  std::invalid_argument with a sentence if the options contradict each other;
-  ///          std::bad_alloc if there is no memory, or kMaxInstances exist. Without exceptions the
-  ///          sentence ends the program: use try_create().
+  ///          std::bad_alloc if there is no memory, kMaxInstances exist, or the process has no key
+  ///          of the C library (pthread_key_create) left. Without exceptions the sentence ends the
+  ///          program: use try_create().
   STRATA_MAY_REFUSE explicit ThreadHeaps(const Options& options)
       : ThreadHeaps(detail::made_or_refused(
-            [&](const char** reason) { return try_create(options, reason); }, kNoMemory,
-            kTooMany)) {}
+            [&](const char** reason) { return try_create(options, reason); }, kNoMemory, kTooMany,
+            kNoKey)) {}
   STRATA_MAY_REFUSE ThreadHeaps() : ThreadHeaps(Options()) {}
 
   /// The same without exceptions.
@@ -164,6 +165,7 @@ class ThreadHeaps {
   static constexpr std::size_t kAlignment = 16;  // of every block
   static const char kNoMemory[];
   static const char kTooMany[];
+  static const char kNoKey[];
 
   explicit ThreadHeaps(HeapInstance& instance) noexcept;
   void* allocate_aligned(std::size_t bytes, std::size_t alignment) noexcept;

@@ -108,19 +108,19 @@ bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) no
   return true;
 }
 
-bool register_instance(HeapInstance& instance, std::uint32_t& slot,
-                       std::uint64_t& generation) noexcept {
+Registered register_instance(HeapInstance& instance, std::uint32_t& slot,
+                             std::uint64_t& generation) noexcept {
   LockGuard guard(g_registry.lock);
   if (!g_has_key) g_has_key = os::create_thread_key(g_key, on_thread_exit);
-  if (!g_has_key) return false;
+  if (!g_has_key) return Registered::kNoKey;
   for (std::uint32_t i = 0; i < kSlots; ++i) {
     if (g_registry.slots[i].instance != nullptr) continue;
     g_registry.slots[i] = {&instance, g_next_generation++};
     slot = i;
     generation = g_registry.slots[i].generation;
-    return true;
+    return Registered::kYes;
   }
-  return false;
+  return Registered::kNoSlot;
 }
 
 bool unregister_instance(std::uint32_t slot, std::uint64_t generation) noexcept {

@@ -47,9 +47,12 @@ inline ThreadHeap* find(std::uint32_t slot, std::uint64_t generation) noexcept {
 /// \returns  False if there is no memory for it, or no way to learn of the thread's end.
 bool remember(std::uint32_t slot, std::uint64_t generation, ThreadHeap* heap) noexcept;
 
-/// \returns  False if all slots are taken.
-bool register_instance(HeapInstance& instance, std::uint32_t& slot,
-                       std::uint64_t& generation) noexcept;
+/// How a registration ended.
+///   kNoSlot  as many instances exist as can
+///   kNoKey   the C library has no key left, by which threads hand over their heaps as they end
+enum class Registered : std::uint8_t { kYes, kNoSlot, kNoKey };
+Registered register_instance(HeapInstance& instance, std::uint32_t& slot,
+                             std::uint64_t& generation) noexcept;
 
 /// Waits for threads that are handing over a heap of the instance; from then on no thread touches
 /// it.

@@ -61,11 +61,14 @@ HeapInstance* HeapInstance::create(const ThreadHeaps::Options& options,
   void* memory = heap_directory::metadata().allocate(sizeof(HeapInstance));
   if (memory == nullptr) return nullptr;
   auto* instance = new (memory) HeapInstance(in_whole_pages(options));
-  if (heap_directory::register_instance(*instance, instance->slot_, instance->generation_)) {
+  using heap_directory::Registered;
+  const Registered registered =
+      heap_directory::register_instance(*instance, instance->slot_, instance->generation_);
+  if (registered == Registered::kYes) {
     reason = nullptr;
     return instance;
   }
-  reason = ThreadHeaps::kTooMany;
+  reason = registered == Registered::kNoSlot ? ThreadHeaps::kTooMany : ThreadHeaps::kNoKey;
   instance->~HeapInstance();
   heap_directory::metadata().deallocate(memory, sizeof(HeapInstance));
   return nullptr;

@@ -34,6 +34,7 @@ namespace {
 
 const char ThreadHeaps::kNoMemory[] = "ThreadHeaps: there is no memory for the instance";
 const char ThreadHeaps::kTooMany[] = "ThreadHeaps: 64 instances live, and that is the most";
+const char ThreadHeaps::kNoKey[] = "ThreadHeaps: the process has no key for its threads left";
 
 std::optional<ThreadHeaps> ThreadHeaps::try_create(const Options& options,
                                                    const char** reason) noexcept {

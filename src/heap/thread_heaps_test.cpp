@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -198,6 +201,23 @@ TEST(ThreadHeaps, ACacheTakesTheBlocksThatFitBeforeItCutsAnother) {
     EXPECT_TRUE(low <= again && again <= high) << i;
   }
 }
+
+#ifdef GTEST_HAS_DEATH_TEST
+TEST(ThreadHeaps, SayThatTheProcessHasNoKeyForItsThreadsLeft) {
+  // In a process of its own: one that has had an instance keeps its key.
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        for (pthread_key_t key; pthread_key_create(&key, nullptr) == 0;) {
+        }
+        const char* reason = nullptr;
+        const bool has_heaps = ThreadHeaps::try_create({}, &reason).has_value();
+        std::fprintf(stderr, "%s\n", reason);
+        _exit(has_heaps ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "no key");
+}
+#endif
 
 TEST(ThreadHeaps, RefusesWhatNoArenaHolds) {
   os::FakePageSource pages;
