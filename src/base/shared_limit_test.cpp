@@ -165,14 +165,18 @@ TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundLast) {
   EXPECT_EQ(asked, (std::vector<std::size_t>{1, 0, 1, 2}));
 }
 
+/// Holders of which none has anything.
+SharedLimit::Holders with_nothing_idle() {
+  return {.next_idle =
+              [](SharedLimit::Idle) noexcept {
+                return SharedLimit::Idle{0, 0};
+              },
+          .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
+          .give_back = [](std::size_t) noexcept {}};
+}
+
 TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundAmongAllHolders) {
-  static SharedLimit::Holders others{
-      .next_idle =
-          [](SharedLimit::Idle) noexcept {
-            return SharedLimit::Idle{0, 0};
-          },
-      .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
-      .give_back = [](std::size_t) noexcept {}};
+  static SharedLimit::Holders others = with_nothing_idle();
   limit.add(others);  // before those of the test
   holders = {{0, 4 * kMiB}, {0, kMiB}};
   limit.configure(0, 5 * kMiB);
@@ -183,13 +187,7 @@ TEST_F(SharedLimitTest, WhatNoFigureHasIsFoundAmongAllHolders) {
 
 /// In the child of a fork, where another thread of the parent had added them.
 TEST_F(SharedLimitTest, HoldersThatAreAddedAgainAreAskedOnce) {
-  static SharedLimit::Holders others{
-      .next_idle =
-          [](SharedLimit::Idle) noexcept {
-            return SharedLimit::Idle{0, 0};
-          },
-      .next = [](std::size_t) noexcept { return SharedLimit::kNone; },
-      .give_back = [](std::size_t) noexcept {}};
+  static SharedLimit::Holders others = with_nothing_idle();
   limit.add(others);
   limit.add(others);
   ASSERT_NE(others.following, &others) << "a list without an end";
