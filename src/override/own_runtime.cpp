@@ -16,7 +16,7 @@ template <typename Pointer>
 
 }  // namespace
 
-/// The handle by which the C library's part of this file (atexit, pthread_atfork) knows the file.
+/// The handle by which the C library's part of this file (atexit) knows the file.
 /// The file stays loaded, so what it registers is the process's.
 extern "C" void* const __dso_handle;
 [[gnu::used]] void* const __dso_handle = nullptr;

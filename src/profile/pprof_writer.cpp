@@ -118,7 +118,7 @@ bool PprofWriter::write(SiteTable& sites, std::size_t rate, std::uint64_t starte
   return true;
 }
 
-/// Adds a string, in UTF-8 whatever the bytes are: readers refuse a profile with any other.
+/// Adds a string, in UTF-8 whatever the bytes are, since the format has no other text.
 /// \returns  Its index in the table.
 std::uint64_t PprofWriter::add_string(std::string_view text) noexcept {
   std::size_t bytes = 0;

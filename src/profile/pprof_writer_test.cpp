@@ -113,7 +113,7 @@ TEST_F(PprofWriterTest, TellsOfEachPlaceInWhichFileItLies) {
 }
 
 TEST_F(PprofWriterTest, NamesThatAreNotUtf8AreMadeSo) {
-  // Readers refuse a whole profile for one string that is not. The last name is cut in a character.
+  // The last name is cut in a character.
   for (const std::string& name :
        {std::string("caf\u00e9"), std::string("a\xff\xc3("), std::string(30, 'n') + "\u00e9"}) {
     const std::uintptr_t frame = 0x11;
