@@ -208,13 +208,14 @@ class ObjectPool {
 
   /// Destroys every object once, in slot order; keeps the slots. With checks, destructors may
   /// destroy others, even those whose turn has passed, and may call this, too, unless their object
-  /// owns others of the pool. Destructors must not create; constructors must not call this.
+  /// owns others of the pool. Destructors may add slots, but must not create; constructors must not
+  /// call this.
   void clear() noexcept {
     if constexpr (std::is_trivially_destructible_v<T> && kFreeSlots == FreeSlots::kUntouched) {
       chunks_.forget_all();
     } else {
       const bool was_clearing = std::exchange(is_clearing_, true);
-      for (std::size_t i = 0; i < chunks_.count(); ++i) destroy_all_in(chunks_.at(i));
+      for (std::size_t i = 0; i < chunks_.count(); ++i) destroy_all_in(i);
       is_clearing_ = was_clearing;
       // A poisoned slot is checked when it is reused. And the slot of an object whose destructor
       // called this is freed when that ends.
@@ -234,8 +235,9 @@ class ObjectPool {
     for (T& object : *this) f(object);
   }
 
-  /// Walks the live objects. Creating objects and releasing chunks invalidates the iterator;
-  /// destroying does not, but without checks only the object that it points to may be destroyed.
+  /// Walks the live objects. Creating objects, adding slots and releasing chunks invalidates the
+  /// iterator; destroying does not, but without checks only the object that it points to may be
+  /// destroyed.
   /// \cost  One byte of bookkeeping read per slot ever used, eight at a time.
   template <typename Object>
   class BasicIterator {
@@ -329,13 +331,16 @@ class ObjectPool {
     return std::optional<ObjectPool>(std::move(pool));
   }
 
-  void destroy_all_in(Stack& stack) noexcept {
-    stack.refresh_states();
-    for (std::size_t i = stack.next_live(0); i < stack.fresh_end(); i = stack.next_live(i + 1)) {
-      T* object = object_at(stack, i);
-      stack.mark_free(object);
+  // A destructor may call reserve(), which moves the table of chunks.
+  void destroy_all_in(std::size_t chunk) noexcept {
+    chunks_.at(chunk).refresh_states();
+    for (std::size_t i = 0;; ++i) {
+      i = chunks_.at(chunk).next_live(i);
+      if (i == chunks_.at(chunk).fresh_end()) return;
+      T* object = object_at(chunks_.at(chunk), i);
+      chunks_.at(chunk).mark_free(object);
       object->~T();
-      retire(object, stack);
+      retire(object, chunks_.at(chunk));
     }
   }
 

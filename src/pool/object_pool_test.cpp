@@ -551,6 +551,21 @@ TEST(ObjectPoolOfCallers, ClearsEveryChunkThoughDestructorsReleaseEmptyOnes) {
   EXPECT_EQ(pool.release_empty_chunks(), capacity) << "now they go";
 }
 
+TEST(ObjectPoolOfCallers, ClearsEveryObjectOnceThoughDestructorsAddSlots) {
+  constexpr Caller::Call reserve = [](ObjectPool<Caller>& pool) {
+    // Each adds a chunk, so the table of chunks moves.
+    EXPECT_TRUE(pool.reserve(pool.capacity() + 1));
+  };
+  ObjectPool<Caller> pool(Exhaustion::kGrow, Leftovers::kDestroy);
+  for (int i = 0; i < 200; ++i) pool.create(pool, i % 20 == 7 ? reserve : kNothing);
+  const std::size_t capacity = pool.capacity();
+  pool.clear();
+  EXPECT_EQ(Caller::alive, 0);
+  EXPECT_EQ(pool.size(), 0u);
+  EXPECT_EQ(pool.capacity(), capacity + 10);
+  pool.check_invariants();
+}
+
 TYPED_TEST(ObjectPoolTest, StartsWithAMillionSlotsWithoutTouchingThem) {
   using Ints = Pool<TypeParam, int>;
   constexpr std::size_t kSlots = 1'000'000;
