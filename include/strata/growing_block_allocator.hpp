@@ -170,10 +170,11 @@ class GrowingBlockAllocator {
           block_bytes(bytes),
           alignment(aligned_to),
           page_bytes(shared.page_size()) {
-      if (bytes > page_bytes) return;
+      if (bytes > page_bytes || alignment > page_bytes) return;
       stride = detail::round_up(bytes, alignment < kMinBlockBytes ? kMinBlockBytes : alignment);
       divider = detail::ExactDivider(stride);
-      for (std::size_t blocks = page_bytes / stride; blocks != 0; --blocks) {
+      // With a bit each, no more fit; the record takes the place of a few.
+      for (std::size_t blocks = 8 * page_bytes / (8 * stride + 1); blocks != 0; --blocks) {
         const std::size_t record =
             sizeof(Page) + detail::divide_rounding_up(blocks, kWordBits) * sizeof(Word);
         record_offset = detail::round_down(page_bytes - record, detail::kCacheLineBytes);
@@ -290,10 +291,9 @@ class GrowingBlockAllocator {
 
   [[gnu::cold, gnu::noinline]] void reject(const void* block) const noexcept {
     if (block == nullptr) return;
-    const Page* page = page_of(block);
     const std::size_t index = shape_.divider.quotient(offset_of(block));
     detail::accuse("free of ", block,
-                   page == nullptr                   ? detail::BadPointer::kForeign
+                   !owns(block)                      ? detail::BadPointer::kForeign
                    : index >= shape_.blocks_per_page ? detail::BadPointer::kInside
                                                      : detail::BadPointer::kAlreadyFree);
   }

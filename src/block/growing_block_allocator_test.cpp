@@ -1,4 +1,6 @@
 #include <strata/block_allocator.hpp>
+#include <strata/detail/bits.hpp>
+#include <strata/detail/cache_line.hpp>
 #include <strata/growing_block_allocator.hpp>
 
 #include <gtest/gtest.h>
@@ -43,6 +45,25 @@ TEST(GrowingBlockAllocator, KeepsNearlyAllOfAPageForBlocks) {
   GrowingBlockAllocator blocks(arena, 64);
   const std::size_t bits = kOsPage / 64;
   EXPECT_GE(blocks.blocks_per_page() * 64, kOsPage - 2 * 64 - bits / 8);
+}
+
+/// Whether so many blocks, their bits and the rest of a page's record fit into a page.
+bool fits(std::size_t page, std::size_t stride, std::size_t count) {
+  const std::size_t record = 4 * sizeof(void*) + divided_up(count, 64) * 8;
+  return count * stride + record <= page &&
+         count * stride <= detail::round_down(page - record, detail::kCacheLineBytes);
+}
+
+TEST(GrowingBlockAllocator, APageHasAsManyBlocksAsFit) {
+  for (const std::size_t page : {kOsPage, 16 * kOsPage, std::size_t{1} << 30}) {
+    PageArena arena(page, page);
+    for (std::size_t bytes = 8; bytes <= kOsPage; bytes += bytes < 600 ? 8 : 88) {
+      const auto blocks = GrowingBlockAllocator::try_create(arena, bytes, 8);
+      const std::size_t count = blocks ? blocks->blocks_per_page() : 0;
+      ASSERT_TRUE(count == 0 || fits(page, bytes, count)) << bytes << " bytes";
+      ASSERT_FALSE(fits(page, bytes, count + 1)) << bytes << " bytes";
+    }
+  }
 }
 
 TEST(GrowingBlockAllocator, TheLowestFreeBlockOfAPageComesFirst) {
@@ -221,7 +242,9 @@ TEST(GrowingBlockAllocatorDeath, EveryBadFreeHasASentence) {
   EXPECT_DEATH(blocks.deallocate(neighbour.allocate()), "it is not memory of this pool");
   EXPECT_DEATH(blocks.deallocate(block + kOsPage * 5), "it is not memory of this pool");
   EXPECT_DEATH(blocks.deallocate(block + 8), "it points into a block, not at its start");
-  EXPECT_DEATH(blocks.deallocate(block + blocks.blocks_per_page() * 64), "it points into a block");
+  EXPECT_DEATH(blocks.deallocate(block + blocks.blocks_per_page() * 64),
+               "it is not memory of this pool")
+      << "a page's record is in no block";
   EXPECT_DEATH(blocks.deallocate(block + 64), "it is already free");
   blocks.deallocate(nullptr);
   blocks.deallocate(block);
