@@ -47,12 +47,16 @@ static_assert(sizeof(PageRange) == sizeof(iovec) &&
 /// relaxed: a thread that does not know yet finds out.
 constinit std::atomic<bool> g_decommits_at_once{!system_call::kIsFollowed};
 
+/// One call takes 2 GiB at most, so a longer range is not done by it.
+/// \param is_refused  set to whether the kernel took none of any range
 /// \returns  how many ranges, from the first on, went back by one call
-std::size_t decommit_at_once(const PageRange* ranges, std::size_t count) noexcept {
+std::size_t decommit_at_once(const PageRange* ranges, std::size_t count,
+                             bool& is_refused) noexcept {
   constexpr std::size_t kMostAtOnce = 1024;  // UIO_MAXIOV
   count = std::min(count, kMostAtOnce);
   ssize_t left =
       system_call::advise_each(reinterpret_cast<const iovec*>(ranges), count, MADV_DONTNEED);
+  is_refused = left < 0;
   std::size_t done = 0;
   while (done != count && left >= static_cast<ssize_t>(ranges[done].bytes))
     left -= static_cast<ssize_t>(ranges[done++].bytes);
@@ -170,14 +174,16 @@ void decommit_each(PageRange* ranges, std::size_t count) noexcept {
                     !system_call::are_filtered();
   PageRange* const end = ranges + count;
   while (ranges != end) {
+    bool is_refused = false;
     if (is_at_once) {
-      const std::size_t done = decommit_at_once(ranges, static_cast<std::size_t>(end - ranges));
+      const std::size_t done =
+          decommit_at_once(ranges, static_cast<std::size_t>(end - ranges), is_refused);
       ranges += done;
       if (done != 0) continue;
     }
     if (system_call::advise(ranges->address, ranges->bytes, MADV_DONTNEED) != 0) {
       ranges->bytes = 0;
-    } else if (is_at_once) {
+    } else if (is_refused) {
       is_at_once = false;
       g_decommits_at_once.store(false, std::memory_order_relaxed);
     }

@@ -5,12 +5,14 @@
 #include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cinttypes>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -240,6 +242,58 @@ TEST(PageSource, SaysWhichRangeTheKernelRefusedAndDecommitsTheOthers) {
   }
 }
 
+constexpr unsigned kProcessMadvise = 440;
+
+/// How often the work, in a child, makes this system call; -1 if it cannot be traced here.
+template <typename Work>
+int calls_in_child(long number, Work work) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(1);
+    raise(SIGSTOP);
+    work();
+    _exit(0);
+  }
+  int calls = 0;
+  int status = 0;
+  bool is_traced = child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status) &&
+                   ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD) == 0;
+  while (is_traced && WIFSTOPPED(status)) {
+    __ptrace_syscall_info info = {};
+    ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info);
+    calls +=
+        info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == static_cast<std::uint64_t>(number);
+    is_traced =
+        ptrace(PTRACE_SYSCALL, child, nullptr, nullptr) == 0 && waitpid(child, &status, 0) == child;
+  }
+  return is_traced && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? calls : -1;
+}
+
+TEST(PageSource, ARangeAbove2GiBLeavesTheCallForAllToTheOthers) {
+  if (kIsEmulated) GTEST_SKIP() << "the emulator traces nothing";
+  ByTurns by_turns(8);
+  ASSERT_NE(by_turns.start, nullptr);
+  const std::size_t long_bytes = std::size_t{3} << 30;
+  void* const long_range = kernel_pages().map(long_bytes);
+  if (long_range == nullptr) GTEST_SKIP() << "there are too few addresses";
+  std::vector<PageRange> with_long = by_turns.ranges;
+  with_long[3] = {long_range, long_bytes};
+  const auto all_at_once = [&] {
+    by_turns.decommit_each();
+    by_turns.decommit_each();
+  };
+  if (calls_in_child(kProcessMadvise, all_at_once) != 2)
+    GTEST_SKIP() << "the kernel decommits one range by one call, or nothing may be traced here";
+  const int calls = calls_in_child(kProcessMadvise, [&] {
+    kernel_pages().decommit_each(with_long.data(), with_long.size());
+    by_turns.decommit_each();
+  });
+  EXPECT_EQ(calls, 4) << "up to the long range, in vain for it, after it; and for the others again";
+  kernel_pages().decommit_each(with_long.data(), with_long.size());
+  EXPECT_EQ(with_long[3].bytes, long_bytes);
+  kernel_pages().unmap(long_range, long_bytes);
+}
+
 // A filter that knows only the calls of older allocators may end the process at any other call.
 TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
   if (kIsEmulated) GTEST_SKIP() << "the emulator has no filters";
@@ -248,7 +302,6 @@ TEST(PageSource, DecommitsSeveralRangesBehindAFilterThatForbidsTheCallForAll) {
   by_turns.decommit_each();  // from now on it is known that the kernel has the call
   std::memset(by_turns.start, 'x', by_turns.bytes);
   const int status = status_in_child([&] {
-    constexpr unsigned kProcessMadvise = 440;
     sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProcessMadvise, 0, 1),
