@@ -45,6 +45,12 @@ class Module(unittest.TestCase):
     def test_options_have_their_values(self):
         self.expect("print({o['name']: o['value'] for o in strata.options()}['STRATA_CHECKS'])", "auto")
 
+    def test_a_text_is_whole_however_long(self):
+        self.expect("import os\n"
+                    "os.environ['STRATA_PROFILE'] = '/' + 4000 * 'x'\n"
+                    "option = next(o for o in strata.options() if o['name'] == 'STRATA_PROFILE')\n"
+                    "print(len(option['value']), len(option['text']), option['state'])", "4001 4001 set")
+
     def test_a_mistaken_name_follows_the_options(self):
         self.expect("import os\n"
                     "os.environ['STRATA_CHEKS'] = 'full'\n"

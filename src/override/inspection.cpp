@@ -129,7 +129,9 @@ void write_option(const strata::OptionRow& row, strata::JsonWriter& json) noexce
   const bool is_valid = text == nullptr || strata::set_option(row, text, options);
   value.clear();
   strata::write_value(row, options, value);
-  json.text("value", value.view());
+  // A path may be longer than a writer's line.
+  const bool is_text = text != nullptr && is_valid && row.unit == strata::OptionRow::Unit::kText;
+  json.text("value", is_text ? text : value.view());
   json.text("state", text == nullptr ? "default" : is_valid ? "set" : "invalid");
   if (text != nullptr) json.text("text", text);
   json.text("sentence", row.sentence).end_object();
