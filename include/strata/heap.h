@@ -84,7 +84,8 @@ typedef struct strata_heap_statistics {
 /// \param options  NULL: the defaults
 /// \param reason   If not NULL, set to NULL or, on failure, a sentence in static memory.
 /// \returns  The heap; NULL if the options contradict each other, huge_pages is none of its values,
-///           pages lacks map or unmap, there is no memory for it, or 32767 heaps exist.
+///           pages lacks map or unmap, there is no memory for it, 32767 heaps exist, or the process
+///           has no key of the C library (pthread_key_create) left.
 /// \cost     Microseconds. Memory is taken at the first allocation.
 strata_heap* strata_heap_create(const strata_heap_options* options,
                                 const char** reason) STRATA_HEAP_NOEXCEPT;

@@ -123,15 +123,16 @@ class Heap {
     std::size_t threads = 0;     ///< with a cache
   };
 
-  /// \errors  std::bad_alloc if there is no memory for it, or kMostHeaps exist;
-  ///          std::invalid_argument if the soft limit is above the hard one, checks or huge_pages
-  ///          is none of its values, or pages lacks map or unmap. Without exceptions the sentence
-  ///          ends the program: use try_create().
+  /// \errors  std::bad_alloc if there is no memory for it, kMostHeaps exist, or the process has no
+  ///          key of the C library (pthread_key_create) left; std::invalid_argument if the soft
+  ///          limit is above the hard one, checks or huge_pages is none of its values, or pages
+  ///          lacks map or unmap. Without exceptions the sentence ends the program: use
+  ///          try_create().
   /// \cost    Microseconds. Memory is taken at the first allocation.
   STRATA_MAY_REFUSE explicit Heap(const Options& options)
       : Heap(detail::made_or_refused(
-            [&](const char** reason) { return try_create(options, reason); }, kNoMemory,
-            kTooMany)) {}
+            [&](const char** reason) { return try_create(options, reason); }, kNoMemory, kTooMany,
+            kNoKey)) {}
   STRATA_MAY_REFUSE Heap() : Heap(Options()) {}
 
   /// The same without exceptions.
@@ -281,6 +282,7 @@ class Heap {
 
   static const char kNoMemory[];
   static const char kTooMany[];
+  static const char kNoKey[];
   static const std::size_t kNoEntry;
   static constexpr std::size_t kUsualAlignment = 16;
 

@@ -46,6 +46,7 @@ static_assert(Heap::kMostHeaps == HeapThread::kMostHeaps - 1, "every number but 
 
 const char Heap::kNoMemory[] = "Heap: there is no memory for it";
 const char Heap::kTooMany[] = "Heap: 32767 of them live, and that is the most";
+const char Heap::kNoKey[] = "Heap: the process has no key for its threads left";
 const std::size_t Heap::kNoEntry = HeapThread::offset_of(0);
 
 Heap::Heap(UserHeap& heap) noexcept : entry_(HeapThread::offset_of(heap.number())), heap_(&heap) {}
@@ -67,6 +68,7 @@ std::optional<Heap> Heap::try_create(const Options& options, const char** reason
     heap = g_heap_table.create(options, outcome);
     if (outcome == HeapTable::Outcome::kNoMemory) sentence = kNoMemory;
     if (outcome == HeapTable::Outcome::kTooMany) sentence = kTooMany;
+    if (outcome == HeapTable::Outcome::kNoKey) sentence = kNoKey;
   }
   if (reason != nullptr) *reason = sentence;
   if (heap == nullptr) return std::nullopt;

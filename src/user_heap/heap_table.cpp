@@ -71,7 +71,8 @@ void on_exit() noexcept { g_heap_table.verify_at_exit(); }
 // Making and ending heaps.
 
 /// Makes what the first heap needs.
-/// \returns  False when out of memory; it can be tried again.
+/// It can be tried again.
+/// \returns  False when out of memory or, with the map made, if the C library has no key left.
 bool HeapTable::start() noexcept {
   if (is_started_) return true;
   random_ = random_of_environment();
@@ -169,7 +170,10 @@ UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noex
   read_environment_once();
   LockGuard guard(lock_);
   outcome = Outcome::kNoMemory;
-  if (!start()) return nullptr;
+  if (!start()) {
+    if (has_map_) outcome = Outcome::kNoKey;
+    return nullptr;
+  }
   if (returned_count_ == 0 && next_number_ == HeapThread::kMostHeaps) {
     outcome = Outcome::kTooMany;
     return nullptr;

@@ -33,7 +33,7 @@ extern constinit PageMap g_heap_map;
 /// \threads  Any number at once; one lock, which comes before those of every heap.
 class HeapTable final : public HeapNames, public ForkParty, public HeapProfile::Heaps {
  public:
-  enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany };
+  enum class Outcome : std::uint8_t { kMade, kNoMemory, kTooMany, kNoKey };
 
   explicit constexpr HeapTable(os::PageSource& pages) noexcept
       : pages_(pages),

@@ -1,11 +1,13 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -440,6 +442,24 @@ TEST(Heap, ThereIsOneMostAndASentenceForIt) {
   heaps.pop_back();
   EXPECT_TRUE(Heap::try_create({}).has_value());
 }
+
+#ifdef GTEST_HAS_DEATH_TEST
+TEST(HeapKeysDeathTest, ThatTheProcessHasNoneLeftIsSaid) {
+  if (os::kIsEmulated) GTEST_SKIP() << "an earlier heap has its key";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        std::vector<pthread_key_t> keys;
+        for (pthread_key_t key; pthread_key_create(&key, nullptr) == 0;) keys.push_back(key);
+        const char* reason = nullptr;
+        const bool has_heap = Heap::try_create({}, &reason).has_value();
+        std::fprintf(stderr, "%s\n", reason);
+        pthread_key_delete(keys[0]);
+        _exit(has_heap || !Heap::try_create({}).has_value() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "Heap: the process has no key for its threads left");
+}
+#endif
 
 /// Ends the process: with 0 if each of many size classes begins where its pages begin.
 [[noreturn]] void leave_by_where_classes_begin() {
