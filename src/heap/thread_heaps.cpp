@@ -76,8 +76,10 @@ void ThreadHeaps::deallocate(void* block) noexcept {
 void* ThreadHeaps::reallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return allocate(bytes);
   if (instance_ == nullptr) die_without_memory(block);
-  ThreadHeap* heap = instance_->heap();
-  return heap != nullptr ? heap->reallocate(block, bytes) : nullptr;
+  if (ThreadHeap* heap = instance_->heap()) return heap->reallocate(block, bytes);
+  if (bytes <= usable_size(block)) return block;
+  instance_->count_failure();
+  return nullptr;
 }
 
 std::size_t ThreadHeaps::usable_size(const void* block) const noexcept {

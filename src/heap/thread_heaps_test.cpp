@@ -521,12 +521,16 @@ TEST(ThreadHeaps, RefusesAndStillFreesInAThreadForWhichNoHeapCanBeMade) {
   std::vector<void*> blocks(kThreads);
   for (void*& block : blocks) block = heaps.allocate(1000);
   std::atomic<std::size_t> refused{0};
+  std::atomic<std::size_t> not_moved{0};
+  std::atomic<std::size_t> kept{0};
   std::barrier phase(kThreads + 1);
   std::vector<std::thread> threads;
   for (void* block : blocks) {
     threads.emplace_back([&, block] {
       phase.arrive_and_wait();
       if (heaps.allocate(100) == nullptr) ++refused;
+      if (heaps.reallocate(block, 5000) == nullptr) ++not_moved;
+      if (heaps.reallocate(block, 900) == block) ++kept;
       heaps.deallocate(block);
       phase.arrive_and_wait();
     });
@@ -540,9 +544,11 @@ TEST(ThreadHeaps, RefusesAndStillFreesInAThreadForWhichNoHeapCanBeMade) {
   setrlimit(RLIMIT_AS, &limit);
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(refused, kThreads);
+  EXPECT_EQ(not_moved, kThreads);
+  EXPECT_EQ(kept, kThreads) << "a block that has room stays where it is";
   const ThreadHeaps::Statistics now = heaps.statistics();
   EXPECT_LT(now.heaps, kThreads) << "some had none";
-  EXPECT_EQ(now.failed_allocations, kThreads);
+  EXPECT_EQ(now.failed_allocations, 2 * kThreads);
   EXPECT_EQ(now.frees, kThreads);
   EXPECT_EQ(now.bytes_in_use, 0u);
   heaps.reclaim_now();
