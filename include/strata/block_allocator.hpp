@@ -48,7 +48,8 @@ class BasicBlockAllocator {
             kArenaExhausted)) {}
 
   /// `capacity` blocks, side by side, on pages of the arena.
-  /// \errors  The same; std::bad_alloc if the arena has too few pages left.
+  /// \errors  The same, also for a capacity of 0 or an alignment above the arena's page size;
+  ///          std::bad_alloc if the arena has too few pages left.
   STRATA_MAY_REFUSE BasicBlockAllocator(PageArena& arena, std::size_t block_bytes,
                                         std::size_t capacity,
                                         std::size_t alignment = kDefaultAlignment)

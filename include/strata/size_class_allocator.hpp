@@ -71,7 +71,8 @@ class BasicSizeClassAllocator {
   ///          ascending or with a 0 in it, and for a run above 2 GiB or without room for a block of
   ///          its class; std::bad_alloc if the memory is refused. Without exceptions the sentence
   ///          ends the program: use try_create().
-  /// \cost    One system call. Runs are not touched before they are used.
+  /// \cost    One system call. Writes the class table and a cache line per class. Runs are not
+  ///          touched before they are used.
   STRATA_MAY_REFUSE explicit BasicSizeClassAllocator(SizeClasses classes,
                                                      std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(detail::made_or_refused(
@@ -81,7 +82,8 @@ class BasicSizeClassAllocator {
             kNoMemory)) {}
 
   /// The same on pages of `arena`.
-  /// \cost  Writes at most an eighth of the run of each class that is no power of two.
+  /// \cost  Writes the class table, and at most an eighth of the run of each class that is no power
+  ///        of two.
   STRATA_MAY_REFUSE BasicSizeClassAllocator(PageArena& arena, SizeClasses classes,
                                             std::size_t bytes_per_class = kDefaultRunBytes)
       : BasicSizeClassAllocator(detail::made_or_refused(
