@@ -75,7 +75,9 @@ class Heap {
     void (*unmap)(void* context, void* address, std::size_t bytes) = nullptr;
     /// Releases the memory of some OS pages, which stay mapped. nullptr: nothing is released, and
     /// the reclaiming thread and release_memory() can return only larger blocks.
-    /// \returns  True if the pages read as zero from now on; false if their memory stays.
+    /// \returns  True if the pages read as zero from now on; false if their memory stays. At its
+    ///           hard limit the heap may then hold that much more, if it had purged a part of these
+    ///           pages before.
     bool (*purge)(void* context, void* address, std::size_t bytes) = nullptr;
   };
 
