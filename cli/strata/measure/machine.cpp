@@ -73,9 +73,11 @@ nlohmann::ordered_json describe_machine() {
 }
 
 std::string machine_line(const nlohmann::ordered_json& machine) {
-  return fmt::format("{} x {}, {}, {}, huge pages: {}", machine.value("cores", 0),
+  const int cores = machine.value("cores", 0);
+  const std::uint64_t memory_bytes = machine.value("memory_bytes", std::uint64_t{0});
+  return fmt::format("{}{}, {}, {}, huge pages: {}", cores > 0 ? fmt::format("{} x ", cores) : "",
                      machine.value("cpu", "unknown processor"),
-                     bytes_text(machine.value("memory_bytes", std::uint64_t{0})),
+                     memory_bytes > 0 ? bytes_text(memory_bytes) : "unknown memory",
                      machine.value("kernel", "unknown kernel"), machine.value("thp", "unknown"));
 }
 

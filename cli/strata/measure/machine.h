@@ -9,7 +9,7 @@ namespace strata::cli {
 /// distribution, C library, huge-page mode. Omits what cannot be read.
 nlohmann::ordered_json describe_machine();
 
-/// The same in one line of text.
+/// The same in one line of text; what is not there is unknown.
 std::string machine_line(const nlohmann::ordered_json& machine);
 
 /// The time of day in UTC, "2026-01-31T12:00:00Z".
