@@ -24,21 +24,29 @@ constexpr std::size_t kDrawnCells = 40;
 constexpr std::size_t kDrawnSweeps = 12;
 constexpr std::size_t kTitledScenarios = 3;
 
-std::string folded(const std::string& heading, const std::string& html, bool is_open) {
-  return fmt::format("<details{}><summary><b>{}</b></summary>\n{}</details>\n",
-                     is_open ? " open" : "", html_escaped(heading), html);
+std::string about(std::string_view text) {
+  return text.empty() ? "" : fmt::format("<p class=\"about\">{}</p>\n", html_escaped(text));
 }
 
 }  // namespace
+
+void ResultsReport::Chapter::add(const std::vector<PlotGroup>& groups) {
+  for (const PlotGroup& group : groups) {
+    // Two or four plots are in pairs, others in threes, so that few places stay empty.
+    const bool is_even = group.size() % 2 == 0;
+    add(is_even ? "<div class=\"plots pairs\">\n" : "<div class=\"plots\">\n");
+    for (const Plot& plot : group) plots.emplace_back(plot, "");
+    add("</div>\n");
+  }
+}
 
 ResultsReport::ResultsReport(ReportData data) {
   if (data.rows.empty()) throw UsageError("the results have no rows; there is nothing to report");
   all_ = arrange(std::move(data));
   PlotGroup overview = overview_plots(all_);
   if (!overview.empty()) {
-    Chapter chapter{"overview", "At a glance", "", {}};
-    chapter.parts.push_back({"", "", "", {std::move(overview)}, ""});
-    chapters_.push_back(std::move(chapter));
+    chapters_.push_back({{"overview", "At a glance", "", ""}});
+    chapters_.back().add({std::move(overview)});
   }
   std::set<std::string> done;
   for (const Cell& cell : all_.cells) {
@@ -47,39 +55,18 @@ ResultsReport::ResultsReport(ReportData data) {
 }
 
 void ResultsReport::add_scenario(const std::string& scenario) {
-  Chapter chapter{"scenario-" + slug(scenario), scenario, "", {}};
   std::vector<const Cell*> cells;
   for (const Cell& cell : all_.cells) {
     if (cell.scenario == scenario) cells.push_back(&cell);
   }
-  if (Part sweeps = sweeps_of(scenario); !sweeps.groups.empty()) {
-    chapter.parts.push_back(std::move(sweeps));
-  }
-  if (cells.size() > kDrawnCells) {
-    chapter.parts.push_back(failures_of(cells));
-    chapters_.push_back(std::move(chapter));
-    return;
-  }
-  for (const Cell* cell : cells) {
-    Part part;
-    part.about = cell->params;
-    part.before = failure_list(all_, *cell);
-    part.groups = cell_plots(all_, *cell);
-    part.after = cell_table(all_, *cell);
-    if (cells.size() == 1) {
-      chapter.about = std::move(part.about);
-      part.about.clear();
-    } else {
-      part.heading = cell->title.empty() ? cell->params : cell->title;
-      part.folds = cells.size() > kOpenCells;
-      part.is_open = !part.folds || cell == cells.back();
-    }
-    chapter.parts.push_back(std::move(part));
-  }
+  Chapter chapter{{"scenario-" + slug(scenario), scenario, "", ""}};
+  add_sweeps(chapter);
+  cells.size() > kDrawnCells ? add_failures(chapter, cells) : add_cells(chapter, cells);
   chapters_.push_back(std::move(chapter));
 }
 
-ResultsReport::Part ResultsReport::sweeps_of(const std::string& scenario) const {
+void ResultsReport::add_sweeps(Chapter& chapter) const {
+  const std::string& scenario = chapter.section.title;
   std::vector<const Sweep*> sweeps;
   for (const Sweep& sweep : all_.sweeps) {
     if (sweep.scenario == scenario) sweeps.push_back(&sweep);
@@ -88,34 +75,51 @@ ResultsReport::Part ResultsReport::sweeps_of(const std::string& scenario) const 
     const std::string first = sweeps.front()->parameter;
     std::erase_if(sweeps, [&](const Sweep* sweep) { return sweep->parameter != first; });
   }
-  Part part;
+  std::vector<PlotGroup> groups;
   for (const Sweep* sweep : sweeps) {
     PlotGroup group = sweep_plots(all_, *sweep);
-    if (!group.empty()) part.groups.push_back(std::move(group));
+    if (!group.empty()) groups.push_back(std::move(group));
   }
-  part.after = speedup_table(all_, scenario);
-  return part;
+  if (groups.empty()) return;
+  chapter.add(groups);
+  chapter.add(speedup_table(all_, scenario));
 }
 
-ResultsReport::Part ResultsReport::failures_of(const std::vector<const Cell*>& cells) const {
-  Part part;
-  part.about = fmt::format("{} loads: the table of all results has a line for each contender.",
-                           cells.size());
+void ResultsReport::add_cells(Chapter& chapter, const std::vector<const Cell*>& cells) const {
+  const bool folds = cells.size() > kOpenCells;
+  for (const Cell* cell : cells) {
+    if (cells.size() == 1) {
+      chapter.section.subtitle = cell->params;
+    } else {
+      const std::string heading = html_escaped(cell->title.empty() ? cell->params : cell->title);
+      if (folds) {
+        chapter.add(fmt::format("<details{}><summary><b>{}</b></summary>\n",
+                                cell == cells.back() ? " open" : "", heading));
+      } else if (!heading.empty()) {
+        chapter.add(fmt::format("<h3>{}</h3>\n", heading));
+      }
+      chapter.add(about(cell->params));
+    }
+    chapter.add(failure_list(all_, *cell));
+    chapter.add(cell_plots(all_, *cell));
+    chapter.add(cell_table(all_, *cell));
+    if (folds) chapter.add("</details>\n");
+  }
+}
+
+void ResultsReport::add_failures(Chapter& chapter, const std::vector<const Cell*>& cells) const {
+  chapter.add(about(fmt::format("{} loads: the table of all results has a line for each contender.",
+                                cells.size())));
   for (const Cell* cell : cells) {
     const std::string list = failure_list(all_, *cell);
-    if (!list.empty()) part.after += fmt::format("<h3>{}</h3>\n", html_escaped(cell->title)) + list;
+    if (!list.empty()) chapter.add(fmt::format("<h3>{}</h3>\n{}", html_escaped(cell->title), list));
   }
-  return part;
 }
 
 std::vector<Plot> ResultsReport::plots() const {
   std::vector<Plot> plots;
   for (const Chapter& chapter : chapters_) {
-    for (const Part& part : chapter.parts) {
-      for (const PlotGroup& group : part.groups) {
-        plots.insert(plots.end(), group.begin(), group.end());
-      }
-    }
+    for (const auto& [plot, after] : chapter.plots) plots.push_back(plot);
   }
   return plots;
 }
@@ -159,27 +163,9 @@ Page ResultsReport::page(const std::string& title, const Drawings& drawings) con
   page.shapes = drawings.shapes;
   std::size_t next = 0;
   for (const Chapter& chapter : chapters_) {
-    Section section{chapter.id, chapter.title, chapter.about, ""};
-    for (const Part& part : chapter.parts) {
-      std::string html;
-      if (!part.about.empty()) {
-        html += fmt::format("<p class=\"about\">{}</p>\n", html_escaped(part.about));
-      }
-      html += part.before;
-      for (const PlotGroup& group : part.groups) {
-        // Two or four plots are in pairs, others in threes, so that few places stay empty.
-        bool is_even = group.size() % 2 == 0;
-        html += is_even ? "<div class=\"plots pairs\">\n" : "<div class=\"plots\">\n";
-        for (const Plot& plot : group) html += figure(plot, drawings.svgs[next++]);
-        html += "</div>\n";
-      }
-      html += part.after;
-      if (part.folds) {
-        html = folded(part.heading, html, part.is_open);
-      } else if (!part.heading.empty()) {
-        html = fmt::format("<h3>{}</h3>\n", html_escaped(part.heading)) + html;
-      }
-      section.html += html;
+    Section section = chapter.section;
+    for (const auto& [plot, after] : chapter.plots) {
+      section.html += figure(plot, drawings.svgs[next++]) + after;
     }
     page.sections.push_back(std::move(section));
   }

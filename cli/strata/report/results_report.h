@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "report/cells.h"
@@ -28,28 +30,23 @@ class ResultsReport {
   Page page(const std::string& title, const Drawings& drawings) const;
 
  private:
-  /// A part of a section: text and groups of plots.
-  struct Part {
-    std::string heading;
-    std::string about;
-    std::string before;  ///< HTML above the plots
-    std::vector<PlotGroup> groups;
-    std::string after;  ///< HTML below the plots
-    bool folds = false;
-    bool is_open = true;
-  };
+  /// A section in the making: its HTML up to the first plot, then each plot with the HTML after it.
   struct Chapter {
-    std::string id;
-    std::string title;
-    std::string about;
-    std::vector<Part> parts;
+    Section section;
+    std::vector<std::pair<Plot, std::string>> plots = {};
+
+    void add(std::string_view html) {
+      (plots.empty() ? section.html : plots.back().second) += html;
+    }
+    void add(const std::vector<PlotGroup>& groups);
   };
 
   void add_scenario(const std::string& scenario);
   /// Plots of the sweeps, and the table of how the scenario scales.
-  Part sweeps_of(const std::string& scenario) const;
+  void add_sweeps(Chapter& chapter) const;
+  void add_cells(Chapter& chapter, const std::vector<const Cell*>& cells) const;
   /// Lists which contender failed where, for loads too numerous to plot.
-  Part failures_of(const std::vector<const Cell*>& cells) const;
+  void add_failures(Chapter& chapter, const std::vector<const Cell*>& cells) const;
   std::string lead() const;
 
   Arrangement all_;
