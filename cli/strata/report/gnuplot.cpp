@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
@@ -15,6 +15,7 @@
 #include "output/whole_file.h"
 #include "process/output_capture.h"
 #include "process/program.h"
+#include "process/removed_if_interrupted.h"
 #include "process/run_process.h"
 #include "process/temporary_folder.h"
 #include "report/gnuplot_script.h"
@@ -37,9 +38,29 @@ std::string find_gnuplot() {
   }
 }
 
-void run_gnuplot(const std::string& script, TemporaryFolder& folder, SignalWatch& signals) {
+std::string contents_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// gnuplot reports no failed write.
+bool is_whole(std::string_view drawing, Medium medium) {
+  return medium == Medium::kSvg ? drawing.find("</svg>") != std::string_view::npos
+                                : drawing.ends_with(std::string_view("IEND\xae\x42\x60\x82"));
+}
+
+/// Draws all plots in one run of gnuplot.
+/// \returns  What gnuplot wrote, by plot.
+std::vector<std::string> run_gnuplot(const std::vector<Plot>& plots,
+                                     const std::vector<SeriesStyle>& styles, Medium medium) {
+  SignalWatch signals;  // blocks signals while the folder exists
+  TemporaryFolder folder("strata-report");
+  std::string script = "set encoding utf8\n";
+  for (const Plot& plot : plots) {
+    script += gnuplot_script(plot, styles, medium, folder.file(plot.id));
+  }
   std::string file = folder.file("plots.gp");
-  std::ofstream(file) << "set encoding utf8\n" << script;
+  std::ofstream(file) << script;
   OutputCapture output;
   ProcessPlan plan;
   plan.program = find_gnuplot();
@@ -54,18 +75,15 @@ void run_gnuplot(const std::string& script, TemporaryFolder& folder, SignalWatch
     throw std::runtime_error(fmt::format("gnuplot could not draw the plots ({}): {}",
                                          describe_end(result, kTimeoutSeconds), output.tail(3)));
   }
-}
-
-std::string contents_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// gnuplot reports no failed write.
-bool is_whole_png(std::string_view picture) {
-  return picture.ends_with(std::string_view("IEND\xae\x42\x60\x82"));
+  std::vector<std::string> drawings;
+  for (const Plot& plot : plots) {
+    drawings.push_back(contents_of(folder.file(plot.id)));
+    if (is_whole(drawings.back(), medium)) continue;
+    throw std::runtime_error(fmt::format("gnuplot produced no {} {}; is there room in '{}'?",
+                                         medium == Medium::kSvg ? "SVG for" : "picture of", plot.id,
+                                         folder.path()));
+  }
+  return drawings;
 }
 
 }  // namespace
@@ -73,22 +91,10 @@ bool is_whole_png(std::string_view picture) {
 Drawings draw(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles) {
   Drawings drawings;
   if (plots.empty()) return drawings;
-  SignalWatch signals;  // blocks signals while the folder exists
-  TemporaryFolder folder("strata-report");
-  std::string script;
-  for (const Plot& plot : plots) {
-    script += gnuplot_script(plot, styles, Medium::kSvg, folder.file(plot.id + ".svg"));
-  }
-  run_gnuplot(script, folder, signals);
-  for (const Plot& plot : plots) {
-    std::string drawing = contents_of(folder.file(plot.id + ".svg"));
-    std::string svg = tidy_svg(drawing, plot);
-    if (svg.empty()) {
-      throw std::runtime_error(fmt::format("gnuplot produced no SVG for {}; is there room in '{}'?",
-                                           plot.id, folder.path()));
-    }
-    drawings.svgs.push_back(std::move(svg));
-    if (drawings.shapes.empty()) drawings.shapes = shape_definitions(drawing);
+  const std::vector<std::string> drawn = run_gnuplot(plots, styles, Medium::kSvg);
+  drawings.shapes = shape_definitions(drawn.front());
+  for (std::size_t i = 0; i < plots.size(); ++i) {
+    drawings.svgs.push_back(tidy_svg(drawn[i], plots[i]));
   }
   return drawings;
 }
@@ -124,24 +130,10 @@ void make_picture_folder(const std::string& folder, const std::optional<WholeFil
 void write_pictures(const std::vector<Plot>& plots, const std::vector<SeriesStyle>& styles,
                     const std::string& folder) {
   if (plots.empty()) return;
-  SignalWatch signals;
-  TemporaryFolder scratch("strata-report");
-  std::string script;
-  for (const Plot& plot : plots) {
-    script += gnuplot_script(plot, styles, Medium::kPng, scratch.file(plot.id + ".png"));
-  }
-  run_gnuplot(script, scratch, signals);
-  for (const Plot& plot : plots) {
-    end_if_interrupted(signals, scratch);
-    const std::string name = plot.id + ".png";
-    const std::string picture = contents_of(scratch.file(name));
-    if (!is_whole_png(picture)) {
-      throw std::runtime_error(fmt::format(
-          "gnuplot produced no picture of {}; is there room in '{}'?", plot.id, scratch.path()));
-    }
-    WholeFile file("--png", fs::path(folder) / name);
-    file.write(picture);
-    file.commit();
+  const std::vector<std::string> pictures = run_gnuplot(plots, styles, Medium::kPng);
+  for (std::size_t i = 0; i < plots.size(); ++i) {
+    WholeFile file("--png", fs::path(folder) / (plots[i].id + ".png"));
+    write_whole(file, pictures[i]);
   }
 }
 
