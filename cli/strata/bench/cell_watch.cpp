@@ -75,11 +75,10 @@ double CellWatch::look() {
   // visible
   const Phase phase = board_->phase.load(std::memory_order_acquire);
   const bool is_seen = board_->seen.load(std::memory_order_relaxed) == phase;
-  TimelinePoint point;
   switch (phase) {
     case Phase::kReady:
       if (!is_seen) {
-        if (read_point(point, true)) ready_.push_back(point);
+        ready_ = sample("start", true);
         load_began_s_ = now_s();
         let_go_on(phase);
       }
@@ -89,8 +88,7 @@ double CellWatch::look() {
       return interval_s_;
     case Phase::kLoaded:
       if (!is_seen) {
-        point.phase = "load";
-        if (read_point(point, true)) loaded_.push_back(point);
+        loaded_ = sample("load", true);
         table_bytes_ = board_->table_bytes.load(std::memory_order_relaxed);
         let_go_on(phase);
       }
@@ -108,10 +106,9 @@ double CellWatch::look() {
 }
 
 void CellWatch::look_at_work(std::vector<TimelinePoint>& points, const char* phase) {
-  TimelinePoint point;
-  point.phase = phase;
-  if (!read_point(point, false)) return;
-  points.push_back(point);
+  const std::optional<TimelinePoint> point = sample(phase, false);
+  if (!point) return;
+  points.push_back(*point);
   if (points.size() < kMostPoints) return;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < points.size(); i += 2) points[kept++] = points[i];
@@ -123,9 +120,7 @@ double CellWatch::look_after() {
   const double now = now_s();
   if (freed_s_ == 0) freed_s_ = now;
   const bool is_last = now - freed_s_ >= settle_s_;
-  TimelinePoint point;
-  point.phase = "after";
-  if (read_point(point, is_last)) after_.push_back(point);
+  if (const auto point = sample("after", is_last)) after_.push_back(*point);
   if (is_last) let_go_on(Phase::kAfter);
   return std::max(kSoonS, std::min(settle_s_ / kPointsAfter, freed_s_ + settle_s_ - now));
 }
@@ -135,7 +130,9 @@ void CellWatch::let_go_on(Phase phase) noexcept {
   board_->seen.store(phase, std::memory_order_release);
 }
 
-bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
+std::optional<TimelinePoint> CellWatch::sample(const char* phase, bool rests) const {
+  TimelinePoint point;
+  point.phase = phase;
   const int process = board_->process.load(std::memory_order_relaxed);  // after the acquire above
   point.t_s = load_began_s_ > 0 ? now_s() - load_began_s_ : 0;
   // A thread may report a free before another reports the allocation, so the sum may be negative.
@@ -143,7 +140,7 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
   if (static_cast<std::int64_t>(live) > 0) point.live_bytes = live;
   std::string stat = read_proc(process, "stat");
   std::size_t name_end = stat.rfind(')');  // the name may contain anything
-  if (name_end == std::string::npos) return false;
+  if (name_end == std::string::npos) return {};
   std::string_view fields = std::string_view(stat).substr(name_end + 2);
   // After the name: state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt, majflt.
   point.minor_faults = number_at(fields, 7);
@@ -152,13 +149,13 @@ bool CellWatch::read_point(TimelinePoint& point, bool rests) const {
     std::string rollup = read_proc(process, "smaps_rollup");
     point.rss_bytes = without_tables(kilobytes_of(rollup, "Rss:"));
     point.pss_bytes = without_tables(kilobytes_of(rollup, "Pss:"));
-    if (point.rss_bytes > 0) return true;
+    if (point.rss_bytes > 0) return point;
     point.pss_bytes.reset();  // the kernel does not provide it
   }
   std::string statm = read_proc(process, "statm");
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   point.rss_bytes = without_tables(number_at(statm, 1) * page_bytes);
-  return point.rss_bytes > 0;
+  return point.rss_bytes > 0 ? std::optional(point) : std::nullopt;
 }
 
 std::uint64_t CellWatch::without_tables(std::uint64_t bytes) const noexcept {
@@ -167,20 +164,11 @@ std::uint64_t CellWatch::without_tables(std::uint64_t bytes) const noexcept {
 
 std::vector<TimelinePoint> CellWatch::timeline() const {
   std::vector<TimelinePoint> all;
-  for (const auto* part : {&ready_, &load_, &loaded_, &freeing_, &after_}) {
-    all.insert(all.end(), part->begin(), part->end());
-  }
+  if (ready_) all.push_back(*ready_);
+  all.insert(all.end(), load_.begin(), load_.end());
+  if (loaded_) all.push_back(*loaded_);
+  for (const auto* part : {&freeing_, &after_}) all.insert(all.end(), part->begin(), part->end());
   return all;
-}
-
-const TimelinePoint* CellWatch::ready() const noexcept {
-  return ready_.empty() ? nullptr : &ready_.back();
-}
-const TimelinePoint* CellWatch::loaded() const noexcept {
-  return loaded_.empty() ? nullptr : &loaded_.back();
-}
-const TimelinePoint* CellWatch::after() const noexcept {
-  return after_.empty() ? nullptr : &after_.back();
 }
 
 }  // namespace strata::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "measure/results.h"
@@ -31,17 +32,20 @@ class CellWatch {
   /// All samples, in order of time.
   std::vector<TimelinePoint> timeline() const;
 
-  /// The samples at the points of rest; nullptr if the cell never got there.
-  const TimelinePoint* ready() const noexcept;
-  const TimelinePoint* loaded() const noexcept;
-  const TimelinePoint* after() const noexcept;
+  /// The samples at the points of rest; nothing if the cell never got there.
+  const std::optional<TimelinePoint>& ready() const noexcept { return ready_; }
+  const std::optional<TimelinePoint>& loaded() const noexcept { return loaded_; }
+  std::optional<TimelinePoint> after() const {
+    return after_.empty() ? std::nullopt : std::optional(after_.back());
+  }
 
   /// Resident bytes of the harness's tables at the end of the load, their maximum. The kernel's
   /// peak of the process includes them; the timeline does not.
   std::uint64_t table_bytes() const noexcept { return table_bytes_; }
 
  private:
-  bool read_point(TimelinePoint& point, bool rests) const;
+  /// \returns  Nothing if the process is gone.
+  std::optional<TimelinePoint> sample(const char* phase, bool rests) const;
   std::uint64_t without_tables(std::uint64_t bytes) const noexcept;
   /// Adds a sample. If there are too many, it drops every second one and samples less often.
   void look_at_work(std::vector<TimelinePoint>& points, const char* phase);
@@ -55,9 +59,9 @@ class CellWatch {
   double freed_s_ = 0;
   double interval_s_;
   std::uint64_t table_bytes_ = 0;
-  std::vector<TimelinePoint> ready_;  // at most one, as in the next two
+  std::optional<TimelinePoint> ready_;
   std::vector<TimelinePoint> load_;
-  std::vector<TimelinePoint> loaded_;
+  std::optional<TimelinePoint> loaded_;
   std::vector<TimelinePoint> freeing_;
   std::vector<TimelinePoint> after_;
 };

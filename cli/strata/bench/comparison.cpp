@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "bench/tally.h"
+
 namespace strata::cli {
 namespace {
-
-/// The results of a contender's runs so far.
-struct Tally {
-  std::vector<ProcessResult> runs;
-  std::string failure;
-  std::string last_output;
-};
 
 ProcessPlan process_plan(const ComparisonPlan& plan, const Contender& contender, int output_fd) {
   ProcessPlan process;
@@ -33,35 +30,6 @@ std::string failure_of(const ProcessResult& result, const Contender& contender,
   return {};
 }
 
-Row make_row(const ComparisonPlan& plan, const Contender& contender, const Tally& tally) {
-  Row row;
-  row.scenario = plan.scenario;
-  row.contender = contender.name;
-  row.version = contender.version;
-  row.library = contender.library;
-  row.params["command"] = plan.command;
-  row.params["runs"] = plan.runs;
-  row.params["warmup"] = plan.warmup;
-  row.params["timeout_s"] = plan.timeout_s;
-  auto add = [&](const char* name, auto member) {
-    std::vector<double> samples;
-    for (const ProcessResult& run : tally.runs) samples.push_back(static_cast<double>(run.*member));
-    row.metrics.emplace_back(name, summarize(std::move(samples)));
-  };
-  if (!tally.runs.empty()) {
-    add("elapsed_s", &ProcessResult::elapsed_s);
-    add("cpu_s", &ProcessResult::cpu_s);
-    add("peak_rss_bytes", &ProcessResult::peak_rss_bytes);
-    add("minor_faults", &ProcessResult::minor_faults);
-    add("major_faults", &ProcessResult::major_faults);
-  }
-  row.reason = tally.failure;
-  if (row.reason.empty() && tally.runs.empty()) row.reason = kInterruptedTooEarly;
-  row.ok = row.reason.empty();
-  row.last_output = tally.last_output;
-  return row;
-}
-
 }  // namespace
 
 std::string run_name(const ComparisonPlan& plan, int round) {
@@ -82,8 +50,9 @@ std::vector<Row> run_comparison(const ComparisonPlan& plan, SignalWatch& signals
   for (int round = 1; round <= plan.warmup + plan.runs; ++round) {
     for (std::size_t index : rotated_order(tallies.size(), static_cast<std::size_t>(round - 1))) {
       Tally& tally = tallies[index];
+      Row& row = tally.row;
       const Contender& contender = plan.contenders[index];
-      if (!tally.failure.empty() || signals.interruption() != 0) continue;
+      if (!row.reason.empty() || signals.interruption() != 0) continue;
       if (events.on_start) events.on_start(round, contender);
       output.clear();
       ProcessPlan process = process_plan(plan, contender, output.fd());
@@ -92,16 +61,26 @@ std::vector<Row> run_comparison(const ComparisonPlan& plan, SignalWatch& signals
       if (result.end == ProcessResult::End::kInterrupted) continue;
       std::string failure = failure_of(result, contender, output, plan.timeout_s);
       if (!failure.empty()) {
-        tally.failure = fmt::format("{}, in {}", failure, run_name(plan, round));
-        tally.last_output = output.tail(OutputCapture::kLastLines);
+        row.reason = fmt::format("{}, in {}", failure, run_name(plan, round));
+        row.last_output = output.tail(OutputCapture::kLastLines);
       } else if (round > plan.warmup) {
-        tally.runs.push_back(result);
+        ++tally.runs;
+        tally.add("elapsed_s", result.elapsed_s);
+        tally.add("cpu_s", result.cpu_s);
+        tally.add("peak_rss_bytes", static_cast<double>(result.peak_rss_bytes));
+        tally.add("minor_faults", static_cast<double>(result.minor_faults));
+        tally.add("major_faults", static_cast<double>(result.major_faults));
       }
     }
   }
+  const nlohmann::ordered_json params = {{"command", plan.command},
+                                         {"runs", plan.runs},
+                                         {"warmup", plan.warmup},
+                                         {"timeout_s", plan.timeout_s}};
   std::vector<Row> rows;
   for (std::size_t i = 0; i < tallies.size(); ++i) {
-    rows.push_back(make_row(plan, plan.contenders[i], tallies[i]));
+    rows.push_back(std::move(tallies[i]).finished(plan.scenario, plan.contenders[i], params));
+    rows.back().values.clear();  // only summaries are told
   }
   return rows;
 }

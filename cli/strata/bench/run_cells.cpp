@@ -7,6 +7,7 @@
 
 #include "bench/cell_watch.h"
 #include "bench/comparison.h"
+#include "bench/tally.h"
 #include "measure/metric.h"
 #include "process/output_capture.h"
 #include "process/run_process.h"
@@ -18,23 +19,11 @@ namespace {
 
 constexpr std::size_t kLongestFindings = 16 << 20;
 
-/// The results of a contender's runs of one cell so far: an unfinished row.
-struct CellTally {
-  Row row;
-  std::size_t runs = 0;
+/// The results of a contender's runs of one cell so far.
+struct CellTally : Tally {
   std::string unfit;
 
   bool is_out() const { return !row.reason.empty() || !unfit.empty(); }
-
-  /// Adds a run's value; if two have the same name, the first counts.
-  void add(const std::string& metric, double value) {
-    for (auto& [name, series] : row.values) {
-      if (name != metric) continue;
-      if (series.size() < runs) series.push_back(value);
-      return;
-    }
-    row.values.push_back({metric, {value}});
-  }
 
   void add_latency(const std::string& kind, const Latency& latency) {
     for (auto& [name, sum] : row.latencies) {
@@ -106,11 +95,10 @@ void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   std::uint64_t peak = run.result.peak_rss_bytes;
   const std::uint64_t tables = std::min(peak, watch.table_bytes());
   peak -= tables;
-  const TimelinePoint* ready = watch.ready();
-  const TimelinePoint* loaded = watch.loaded();
-  const TimelinePoint* after = watch.after();
-  auto add_point = [&](const char* name, const TimelinePoint* point) {
-    if (point == nullptr) return;
+  const std::optional<TimelinePoint>& ready = watch.ready();
+  const std::optional<TimelinePoint>& loaded = watch.loaded();
+  auto add_point = [&](const char* name, const std::optional<TimelinePoint>& point) {
+    if (!point) return;
     peak = std::max(peak, point->rss_bytes);  // the kernel's peak lags by some pages per processor
     tally.add(fmt::format("{}_rss_bytes", name), static_cast<double>(point->rss_bytes));
     if (point->pss_bytes) {
@@ -119,10 +107,10 @@ void add_metrics(CellTally& tally, const CellRun& run, const CellWatch& watch) {
   };
   add_point("start", ready);
   add_point("loaded", loaded);
-  add_point("after", after);
+  add_point("after", watch.after());
   tally.add("peak_rss_bytes", static_cast<double>(peak));
   tally.add("table_bytes", static_cast<double>(tables));
-  if (ready != nullptr && loaded != nullptr) {
+  if (ready && loaded) {
     tally.add("load_minor_faults", static_cast<double>(loaded->minor_faults - ready->minor_faults));
     tally.add("load_major_faults", static_cast<double>(loaded->major_faults - ready->major_faults));
   }
@@ -153,28 +141,15 @@ void run_once(const BenchPlan& plan, const BenchCell& cell, const Contender& con
   if (row.timeline.empty()) row.timeline = watch.timeline();
 }
 
-Row finished_row(const BenchPlan& plan, const BenchCell& cell, const Contender& contender,
-                 CellTally&& tally) {
-  Row row = std::move(tally.row);
-  row.scenario = cell.scenario->name;
-  row.contender = contender.name;
-  row.version = contender.version;
-  row.library = contender.library;
-  row.params = params_of(plan, cell);
-  for (const auto& [name, series] : row.values) row.metrics.emplace_back(name, summarize(series));
-  row.failed_allocations = row.failed_allocations.value_or(0);
-  if (row.reason.empty() && tally.runs == 0) row.reason = kInterruptedTooEarly;
-  row.ok = row.reason.empty();
-  return row;
-}
-
 /// Adds the rows of a cell's contenders, and notes on those left out.
 void finish_cell(const BenchPlan& plan, const BenchCell& cell, std::vector<CellTally>& tallies,
                  const std::vector<const Contender*>& contenders, BenchOutcome& outcome) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < tallies.size(); ++i) {
     if (tallies[i].unfit.empty()) {
-      rows.push_back(finished_row(plan, cell, *contenders[i], std::move(tallies[i])));
+      rows.push_back(std::move(tallies[i])
+                         .finished(cell.scenario->name, *contenders[i], params_of(plan, cell)));
+      rows.back().failed_allocations = rows.back().failed_allocations.value_or(0);
     } else {
       outcome.notes.push_back(fmt::format("{} is left out of {}: it {}", contenders[i]->name,
                                           cell.title(), tallies[i].unfit));
