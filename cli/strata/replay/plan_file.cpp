@@ -1,8 +1,5 @@
 #include "replay/plan_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -17,13 +14,9 @@ constexpr std::uint64_t kChunksAt = std::uint64_t{1} << 32;
 }  // namespace
 
 PlanFile::PlanFile(const std::string& path)
-    : path_(path),
-      fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)),
-      end_(kChunksAt) {
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path);
+    : path_(path), file_(path, std::ios::binary | std::ios::trunc), end_(kChunksAt) {
+  if (!file_) throw std::system_error(errno, std::generic_category(), path);
 }
-
-PlanFile::~PlanFile() { ::close(fd_); }
 
 void PlanFile::need_stream(std::size_t stream) {
   if (streams_.size() > stream) return;
@@ -70,18 +63,11 @@ void PlanFile::write_chunk(std::size_t stream, std::uint64_t next) {
 }
 
 void PlanFile::write(std::uint64_t at, const void* bytes, std::size_t count) {
-  const auto* from = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t written = ::pwrite(fd_, from, count, static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      throw std::system_error(errno, std::generic_category(),
-                              "the plan of the replay, '" + path_ + "'");
-    }
-    from += written;
-    at += static_cast<std::uint64_t>(written);
-    count -= static_cast<std::size_t>(written);
-  }
+  file_.seekp(static_cast<std::streamoff>(at));
+  file_.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(count));
+  if (file_.flush()) return;
+  throw std::system_error(errno, std::generic_category(),
+                          "the plan of the replay, '" + path_ + "'");
 }
 
 }  // namespace strata::cli

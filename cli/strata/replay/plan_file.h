@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,6 @@ class PlanFile {
  public:
   /// \errors  std::system_error, as in all functions that write.
   explicit PlanFile(const std::string& path);
-  ~PlanFile();
-  PlanFile(const PlanFile&) = delete;
-  PlanFile& operator=(const PlanFile&) = delete;
 
   void put(std::size_t stream, std::uint64_t word);
   /// Creates the streams up to this one, even without words.
@@ -34,7 +32,7 @@ class PlanFile {
   void write(std::uint64_t at, const void* bytes, std::size_t count);
 
   std::string path_;
-  int fd_;
+  std::ofstream file_;
   std::uint64_t end_;
   std::vector<plan::Stream> streams_;
   std::vector<Open> open_;
