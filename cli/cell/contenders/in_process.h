@@ -13,6 +13,7 @@
 #include "contenders/pmr_memory.h"
 #include "contenders/size_class_memory.h"
 #include "contenders/thread_heaps_memory.h"
+#include "harness/batches.h"
 #include "harness/cell.h"
 #include "harness/scenario.h"
 
@@ -67,6 +68,17 @@ void with_contender(const Cell& cell, const Needs& needs, Load load) {
     if (detail::run_one_of(HeapMemories(), cell.contender(), needs, load)) return;
   }
   report_unfit("does not take part in this scenario");
+}
+
+/// Runs a load that repeats itself under the contender of this cell. make_lane(memory, worker) is
+/// compiled for each contender that fits; tell_more() is as for run_batches().
+template <Fits kFits, typename MakeLane, typename TellMore = void (*)()>
+void run_lanes(
+    Cell& cell, const Needs& needs, MakeLane make_lane, TellMore tell_more = [] {}) {
+  with_contender<kFits>(cell, needs, [&](auto& memory) {
+    run_batches(
+        cell, [&](Worker& worker) { return make_lane(memory, worker); }, tell_more);
+  });
 }
 
 }  // namespace strata::cell

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "contenders/in_process.h"
 #include "harness/resident.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  Allocates many blocks of one size, then frees all of them: in the order of allocation,
 /// backwards, or scattered. The plainest comparison of a pool with a malloc: what a block costs in
@@ -139,14 +139,11 @@ const Registration<blocks> kBlocks({
     .purpose =
         "many blocks of one size, all allocated, then all freed: time, p99, memory per block",
     .fits = kFits,
-    .options =
-        {
-            Option::count("count", 10'000'000, 1, 2'000'000'000, "blocks",
-                          "number of blocks, over all threads"),
-            Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
-            Option::choice("order", "fifo", {"fifo", "lifo", "scattered"},
-                           "the first block is freed first, or last, or they go in no order"),
-        },
+    .options = {Option::count("count", 10'000'000, 1, 2'000'000'000, "blocks",
+                              "number of blocks, over all threads"),
+                Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
+                Option::choice("order", "fifo", {"fifo", "lifo", "scattered"},
+                               "the first block is freed first, or last, or they go in no order")},
     .shown = {"ns_per_op", "alloc_ns_per_op", "free_ns_per_op", "block_rss_bytes",
               "peak_rss_bytes"},
 });

@@ -1,6 +1,6 @@
 #include <random>
 
-#include "scenarios/run_lanes.h"
+#include "contenders/in_process.h"
 #include "shared/sizes.h"
 
 /// \file  Blocks come and go at a steady rate, separately in each thread: the cost of an allocation
@@ -141,18 +141,15 @@ const Registration<churn> kChurn({
     .name = "churn",
     .purpose = "what an allocation and its free cost, by size and by how long blocks live",
     .fits = kFits,
-    .options =
-        {
-            Option::choice("mode", "window", {"immediate", "window", "batch", "lifetime"},
-                           "free at once, in order of age, all together, or in random order"),
-            Option::count("size", 64, 1, 1 << 26, "bytes",
-                          "size of a block, or scale of the other distributions"),
-            Option::sizes("fixed"),
-            Option::count("window", 1000, 1, 100'000'000, "blocks",
-                          "live blocks per thread (modes window and lifetime)"),
-            Option::count("batch", 1000, 1, 100'000'000, "blocks",
-                          "blocks per thread that are allocated, then freed (mode batch)"),
-        },
+    .options = {Option::choice("mode", "window", {"immediate", "window", "batch", "lifetime"},
+                               "free at once, in order of age, all together, or in random order"),
+                Option::count("size", 64, 1, 1 << 26, "bytes",
+                              "size of a block, or scale of the other distributions"),
+                Option::sizes("fixed"),
+                Option::count("window", 1000, 1, 100'000'000, "blocks",
+                              "live blocks per thread (modes window and lifetime)"),
+                Option::count("batch", 1000, 1, 100'000'000, "blocks",
+                              "blocks per thread that are allocated, then freed (mode batch)")},
 });
 
 }  // namespace

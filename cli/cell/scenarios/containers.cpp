@@ -5,8 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "contenders/in_process.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  Typical C++ container work: a map and a hash map from numbers to strings, a queue in a
 /// list, a text that is built and discarded. The nodes are small, of a few sizes, long-lived, and
@@ -192,11 +192,8 @@ const Registration<containers> kContainers({
     .name = "containers",
     .purpose = "map, unordered_map, list and string at work",
     .fits = kFits,
-    .options =
-        {
-            Option::count("elements", 2000, 1, 10'000'000, "elements",
-                          "approximate size of each container; each thread has its own"),
-        },
+    .options = {Option::count("elements", 2000, 1, 10'000'000, "elements",
+                              "approximate size of each container; each thread has its own")},
 });
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <random>
 
+#include "contenders/in_process.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  Many threads, each with a ring of slots. An object lives for 50 to 2000 passes of its
 /// thread's loop; each pass visits one slot. The load of a server with up to 512 threads, one per
@@ -102,10 +102,7 @@ const Registration<ephemeral> kEphemeral({
     .name = "ephemeral",
     .purpose = "many threads with objects of random lives and sizes; try --threads 512",
     .fits = kFits,
-    .options =
-        {
-            Option::count("ring", 256, 1, 1'000'000, "slots", "slots per thread"),
-        },
+    .options = {Option::count("ring", 256, 1, 1'000'000, "slots", "slots per thread")},
 });
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <atomic>
 #include <thread>
 
+#include "contenders/in_process.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
 /// \file  Each producer thread only allocates, and sends its blocks through a ring to its own
@@ -147,12 +147,9 @@ const Registration<handover> kHandover({
     .purpose = "one thread only allocates, another only frees; --threads counts such pairs",
     .origin = "Lever and Boreham's producer and consumer (xmalloc-test)",
     .fits = kFits,
-    .options =
-        {
-            Option::count("size", 64, 1, 1 << 20, "bytes",
-                          "size of a block, or scale of the other distributions"),
-            Option::sizes("fixed"),
-        },
+    .options = {Option::count("size", 64, 1, 1 << 20, "bytes",
+                              "size of a block, or scale of the other distributions"),
+                Option::sizes("fixed")},
 });
 
 }  // namespace

@@ -101,12 +101,9 @@ const Registration<idle> kIdle({
     .name = "idle",
     .purpose = "a burst, then nothing: how much memory comes back by itself, and when",
     .fits = kFits,
-    .options =
-        {
-            Option::count("burst", 256, 1, 1 << 20, "MiB",
-                          "size of the burst, of blocks of 16 to 1024 bytes"),
-            Option::real("watch", 3, 0, 3600, "s", "how long to watch after the last free"),
-        },
+    .options = {Option::count("burst", 256, 1, 1 << 20, "MiB",
+                              "size of the burst, of blocks of 16 to 1024 bytes"),
+                Option::real("watch", 3, 0, 3600, "s", "how long to watch after the last free")},
     .shown = {"left_rss_bytes", "half_back_s", "burst_rss_bytes"},
     .takes_threads = false,
 });

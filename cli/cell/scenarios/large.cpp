@@ -1,7 +1,7 @@
 #include <random>
 
+#include "contenders/in_process.h"
 #include "scenarios/replaced_blocks.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  Blocks of 64 KiB to 64 MiB, of which a few are live; each is replaced by one of another
 /// size. A word is written to each page, as programs use such memory. So whenever the allocator
@@ -46,14 +46,11 @@ const Registration<large> kLarge({
     .purpose = "blocks of 64 KiB to 64 MiB, all their pages used",
     .fits = kFits,
     .options =
-        {
-            Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "size of the smallest block")
-                .at_most("largest"),
-            Option::count(
-                "largest", 64 << 20, 1, 1 << 30, "bytes",
-                "size of the largest block; every power of two between is equally likely"),
-            Option::count("window", 8, 1, 1'000'000, "blocks", "live blocks per thread"),
-        },
+        {Option::count("smallest", 64 << 10, 1, 1 << 30, "bytes", "size of the smallest block")
+             .at_most("largest"),
+         Option::count("largest", 64 << 20, 1, 1 << 30, "bytes",
+                       "size of the largest block; every power of two between is equally likely"),
+         Option::count("window", 8, 1, 1'000'000, "blocks", "live blocks per thread")},
 });
 
 }  // namespace

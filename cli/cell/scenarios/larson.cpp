@@ -1,8 +1,8 @@
 #include <random>
 #include <thread>
 
+#include "contenders/in_process.h"
 #include "scenarios/replaced_blocks.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  A server: each thread replaces random blocks of its table, then ends and passes the table
 /// to its successor, which frees what its predecessor allocated. Thread caches are constantly
@@ -56,15 +56,12 @@ const Registration<larson> kLarson({
     .purpose = "a server whose objects outlive the threads that made them",
     .origin = "Larson and Krishnan's server",
     .fits = kFits,
-    .options =
-        {
-            Option::count("blocks", 5000, 1, 10'000'000, "blocks", "live blocks per thread"),
-            Option::count("smallest", 8, 1, 1 << 20, "bytes", "size of the smallest block")
-                .at_most("largest"),
-            Option::count("largest", 1000, 1, 1 << 20, "bytes", "size of the largest block"),
-            Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
-                          "operations of a thread before the next one takes its place"),
-        },
+    .options = {Option::count("blocks", 5000, 1, 10'000'000, "blocks", "live blocks per thread"),
+                Option::count("smallest", 8, 1, 1 << 20, "bytes", "size of the smallest block")
+                    .at_most("largest"),
+                Option::count("largest", 1000, 1, 1 << 20, "bytes", "size of the largest block"),
+                Option::count("generation", 20'000, 1, 1'000'000'000, "operations",
+                              "operations of a thread before the next one takes its place")},
 });
 
 }  // namespace

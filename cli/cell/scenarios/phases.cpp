@@ -3,9 +3,9 @@
 #include <random>
 #include <thread>
 
+#include "contenders/in_process.h"
 #include "harness/resident.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  A program whose needs change: it fills its memory with small blocks, frees most of them,
 /// then needs large ones. The remaining blocks are scattered over all pages. Its memory use depends
@@ -176,12 +176,9 @@ const Registration<phases> kPhases({
     .purpose = "fragmentation: small blocks, most of them freed, then large ones",
     .origin = "after Johnstone and Wilson's measure of fragmentation",
     .fits = kFits,
-    .options =
-        {
-            Option::count("live", 64, 1, 1 << 20, "MiB", "sum of the live blocks of a phase"),
-            Option::real("keep", 0.05, 0, 1, "share", "share of the small blocks that stay"),
-            Option::real("pause", 0, 0, 3600, "s", "pause before the large blocks"),
-        },
+    .options = {Option::count("live", 64, 1, 1 << 20, "MiB", "sum of the live blocks of a phase"),
+                Option::real("keep", 0.05, 0, 1, "share", "share of the small blocks that stay"),
+                Option::real("pause", 0, 0, 3600, "s", "pause before the large blocks")},
     .shown = {"rss_per_live", "ns_per_op", "peak_rss_bytes"},
     .takes_threads = false,
 });

@@ -142,17 +142,15 @@ const Registration<realloc_buffers> kRealloc({
     .name = "realloc",
     .purpose = "buffers that grow step by step, in each other's way",
     .fits = kFits,
-    .options =
-        {
-            Option::choice("growth", "half", {"half", "double", "step"},
-                           "by half, by as much again, or by --step bytes"),
-            Option::count("step", 256, 1, 1 << 30, "bytes", "size of a step, for growth by steps"),
-            Option::count("largest", 1 << 20, 64, 1 << 30, "bytes",
-                          "final size of the largest buffers; every power of two up to it is "
-                          "equally likely"),
-            Option::count("buffers", 16, 1, 1'000'000, "buffers",
-                          "buffers per thread that grow at the same time"),
-        },
+    .options = {Option::choice("growth", "half", {"half", "double", "step"},
+                               "by half, by as much again, or by --step bytes"),
+                Option::count("step", 256, 1, 1 << 30, "bytes",
+                              "size of a step, for growth by steps"),
+                Option::count("largest", 1 << 20, 64, 1 << 30, "bytes",
+                              "final size of the largest buffers; every power of two up to it is "
+                              "equally likely"),
+                Option::count("buffers", 16, 1, 1'000'000, "buffers",
+                              "buffers per thread that grow at the same time")},
 });
 
 }  // namespace

@@ -94,16 +94,14 @@ const Registration<scale> kScale({
     .purpose = "does it scale? threads that share nothing allocate batches and free them",
     .fits = kFits,
     .options =
-        {
-            Option::count("batch", 1000, 1, 100'000'000, "blocks",
-                          "blocks per thread that are allocated, then freed"),
-            Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
-            Option::choice("order", "fifo", {"fifo", "lifo", "random"},
-                           "the first block is freed first, or last, or they go in random order"),
-            Option::choice("workers", "threads", {"threads", "processes"},
-                           "--threads of one process, or so many processes, which share no memory "
-                           "(without latencies)"),
-        },
+        {Option::count("batch", 1000, 1, 100'000'000, "blocks",
+                       "blocks per thread that are allocated, then freed"),
+         Option::count("size", 64, 1, 1 << 26, "bytes", "size of a block"),
+         Option::choice("order", "fifo", {"fifo", "lifo", "random"},
+                        "the first block is freed first, or last, or they go in random order"),
+         Option::choice("workers", "threads", {"threads", "processes"},
+                        "--threads of one process, or so many processes, which share no memory "
+                        "(without latencies)")},
     .shown = {"core_ns_per_op", "ops_per_s", "peak_rss_bytes"},
 });
 

@@ -81,13 +81,11 @@ const Registration<scratch> kScratch({
     .purpose = "do objects of different threads share cache lines? Try --threads 1,2",
     .origin = "Hoard's cache-scratch and cache-thrash",
     .fits = kFits,
-    .options =
-        {
-            Option::choice("mode", "passive", {"passive", "active"},
-                           "the first objects come from one thread, or from each its own"),
-            Option::count("size", 8, 1, 1 << 20, "bytes", "size of an object"),
-            Option::count("writes", 1000, 1, 1'000'000'000, "writes", "writes into each object"),
-        },
+    .options = {Option::choice("mode", "passive", {"passive", "active"},
+                               "the first objects come from one thread, or from each its own"),
+                Option::count("size", 8, 1, 1 << 20, "bytes", "size of an object"),
+                Option::count("writes", 1000, 1, 1'000'000'000, "writes",
+                              "writes into each object")},
 });
 
 }  // namespace

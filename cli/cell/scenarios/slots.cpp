@@ -1,8 +1,8 @@
 #include <atomic>
 #include <random>
 
+#include "contenders/in_process.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 #include "shared/sizes.h"
 
 /// \file  Threads put blocks into random places of one shared array and free what they find there,
@@ -134,13 +134,10 @@ const Registration<slots> kSlots({
     .name = "slots",
     .purpose = "what it costs to free what other threads allocated, in no order",
     .fits = kFits,
-    .options =
-        {
-            Option::count("slots", 4096, 1, 100'000'000, "blocks", "size of the shared array"),
-            Option::count("size", 64, 1, 1 << 20, "bytes",
-                          "size of a block, or scale of the other distributions"),
-            Option::sizes("mixed"),
-        },
+    .options = {Option::count("slots", 4096, 1, 100'000'000, "blocks", "size of the shared array"),
+                Option::count("size", 64, 1, 1 << 20, "bytes",
+                              "size of a block, or scale of the other distributions"),
+                Option::sizes("mixed")},
 });
 
 }  // namespace

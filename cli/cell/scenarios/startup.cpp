@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <string>
 
-#include "scenarios/run_lanes.h"
+#include "contenders/in_process.h"
 #include "tiny/tiny.h"
 
 /// \file  A tiny program, started over and over: what an allocator costs a program that hardly

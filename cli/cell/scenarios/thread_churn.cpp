@@ -1,8 +1,8 @@
 #include <random>
 #include <thread>
 
+#include "contenders/in_process.h"
 #include "scenarios/draw.h"
-#include "scenarios/run_lanes.h"
 
 /// \file  Thousands of short-lived threads: each allocates a few blocks, frees half of them and
 /// leaves the rest to the next thread, like a program that starts a thread per request. Whatever an
@@ -78,11 +78,8 @@ const Registration<thread_churn> kThreadChurn({
     .name = "thread-churn",
     .purpose = "thousands of threads that allocate a little and end",
     .fits = kFits,
-    .options =
-        {
-            Option::count("objects", 64, 1, 1'000'000, "blocks",
-                          "blocks that each thread allocates"),
-        },
+    .options = {Option::count("objects", 64, 1, 1'000'000, "blocks",
+                              "blocks that each thread allocates")},
 });
 
 }  // namespace
