@@ -256,9 +256,8 @@ Plot histogram_plot(const Arrangement& all, const Cell& cell, const std::string&
                           {{median, y}, {median, y + 0.88}},
                           "median " + value});
     plot.texts.push_back({-indent, plot.y.position(y + 0.3), who(all, one.entry).short_name,
-                          Text::Align::kRight, one.entry.series, false});
-    plot.texts.push_back(
-        {1 + indent, plot.y.position(y + 0.3), value, Text::Align::kLeft, kNoSeries, false});
+                          Text::Align::kRight, one.entry.series});
+    plot.texts.push_back({1 + indent, plot.y.position(y + 0.3), value});
   }
   plot.title = fmt::format("Half of the {} calls take at most: {}", kind,
                            first_and_baseline(all, cell, drawn, 0.5));

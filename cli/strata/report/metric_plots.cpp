@@ -109,8 +109,7 @@ void add_bar(Plot& plot, const Arrangement& all, const Cell& cell, const std::st
     plot.marks.push_back(std::move(runs));
   }
   double indent = 6.0 / plot.inner_width();
-  plot.texts.push_back({plot.x.position(end) + indent, plot.y.position(y), words,
-                        Text::Align::kLeft, kNoSeries, false});
+  plot.texts.push_back({plot.x.position(end) + indent, plot.y.position(y), words});
 }
 
 std::string runs_note(const std::vector<Ranked>& rows) {
@@ -218,7 +217,7 @@ Plot metric_plot(const Arrangement& all, const Cell& cell, const std::string& me
   double y = count;
   auto put_name = [&](const Entry& entry) {
     plot.texts.push_back({indent, plot.y.position(--y), who(all, entry).short_name,
-                          Text::Align::kRight, entry.series, false});
+                          Text::Align::kRight, entry.series});
   };
   for (const Ranked& row : rows) {
     put_name(row.entry);

@@ -141,8 +141,8 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   for (const OverviewRow& row : rows) {
     y -= 1;
     plot.texts.push_back({indent, plot.y.position(y),
-                          names[static_cast<std::size_t>(&row - rows.data())], Text::Align::kRight,
-                          kNoSeries, false});
+                          names[static_cast<std::size_t>(&row - rows.data())],
+                          Text::Align::kRight});
     plot.alt += fmt::format(" {}:", row.cell->name());
     for (const Share& share : row.shares) {
       const std::string& name = who(all, share.series).name;

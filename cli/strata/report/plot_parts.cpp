@@ -83,7 +83,7 @@ void label_ends(Plot& plot, std::vector<EndLabel> labels) {
     plot.leaders.push_back({1 + kLeaderStarts * unit, std::clamp(ends[i], 0.0, 1.0),
                             1 + kLeaderEnds * unit, wanted[i], label.series});
     plot.texts.push_back(
-        {1 + kLabelStarts * unit, wanted[i], label.text, Text::Align::kLeft, label.series, false});
+        {1 + kLabelStarts * unit, wanted[i], label.text, Text::Align::kLeft, label.series});
   }
 }
 
