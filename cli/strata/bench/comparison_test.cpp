@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "commands/comparison_tables.h"
+#include "commands/result_tables.h"
 
 namespace strata::cli {
 namespace {

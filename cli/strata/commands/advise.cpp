@@ -15,7 +15,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kAdviseDescription = "Say what would help a recorded program, and how much";
 constexpr const char* kAdviseExamples = R"(Examples:
   strata record -o app.trace -- ./app
   strata advise app.trace
@@ -29,7 +28,8 @@ CPU time. The program's own work is in neither.)";
 class AdviseCommand final : public ExplainingCommand {
  public:
   explicit AdviseCommand(CLI::App& app)
-      : ExplainingCommand(app, "advise", kAdviseDescription, kAdviseExamples) {
+      : ExplainingCommand(app, "advise", "Say what would help a recorded program, and how much",
+                          kAdviseExamples) {
     add_option("--allocator", allocator_, "NAME", "Where all other calls go (default system)");
     add_option("--places", places_, "N", "How many places are tried (default 8)");
     add_option("--runs", runs_, "N",

@@ -6,14 +6,13 @@
 
 #include "bench/catalogue.h"
 #include "bench/matrix.h"
-#include "commands/bench_tables.h"
 #include "commands/measuring_command.h"
+#include "commands/result_tables.h"
 #include "input/usage_error.h"
 
 namespace strata::cli {
 namespace {
 
-constexpr const char* kBenchDescription = "Run loads under several allocators and measure them";
 constexpr const char* kBenchExamples =
     R"(Scenarios and their own options: strata bench list [SCENARIO...]
 A list of values makes a matrix: --threads 1,2,4 --size 16,64 are six cells.
@@ -39,7 +38,8 @@ constexpr std::int64_t kMostBatches = 1'000'000'000;
 class BenchCommand final : public MeasuringCommand {
  public:
   explicit BenchCommand(CLI::App& app)
-      : MeasuringCommand(app, "bench", kBenchDescription, kBenchExamples, "300") {
+      : MeasuringCommand(app, "bench", "Run loads under several allocators and measure them",
+                         kBenchExamples, "300") {
     add_option("--threads", threads_, "N,N,...", "Number of threads (default 1)");
     add_option("--seconds", seconds_, "S", "How long a load runs (default 1)");
     add_option("--ops", ops_, "N", "Number of operations, instead of or besides --seconds");

@@ -1,11 +1,10 @@
-#include "commands/bench_tables.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <span>
 
+#include "commands/result_tables.h"
 #include "measure/machine.h"
 #include "measure/metric.h"
 #include "output/table.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "commands/bench_tables.h"
+#include "commands/result_tables.h"
 #include "contenders/contender.h"
 #include "contenders/library_search.h"
 #include "contenders/peers.h"

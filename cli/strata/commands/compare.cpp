@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "bench/comparison.h"
-#include "commands/comparison_tables.h"
 #include "commands/measuring_command.h"
+#include "commands/result_tables.h"
 #include "contenders/contender.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
@@ -16,8 +16,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kCompareDescription =
-    "Run a command under several allocators and compare them";
 constexpr const char* kCompareExamples = R"(Allocators:
   system, strata, jemalloc, mimalloc, tcmalloc, tbbmalloc, or name=/path/to/lib.so.
   Group: general (the default: system, strata and all of the others that this machine has).
@@ -37,7 +35,8 @@ constexpr std::size_t kLongestTitle = 90;
 class CompareCommand final : public MeasuringCommand {
  public:
   explicit CompareCommand(CLI::App& app)
-      : MeasuringCommand(app, "compare", kCompareDescription, kCompareExamples, "600") {
+      : MeasuringCommand(app, "compare", "Run a command under several allocators and compare them",
+                         kCompareExamples, "600") {
     add_option("--warmup", warmup_, "N", "Runs under each that are not counted (default 1)");
     add_option("--scenario", scenario_, "NAME",
                "Name in the results (default: that of the program)");

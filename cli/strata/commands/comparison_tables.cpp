@@ -1,9 +1,8 @@
-#include "commands/comparison_tables.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "commands/result_tables.h"
 #include "contenders/contender.h"
 #include "measure/metric.h"
 #include "output/table.h"

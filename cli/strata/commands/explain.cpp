@@ -23,7 +23,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kExplainDescription = "Say what a recorded program does with memory";
 constexpr const char* kExplainExamples = R"(Examples:
   strata record -o app.trace -- ./app
   strata explain app.trace
@@ -37,7 +36,8 @@ how full the OS pages are.)";
 class ExplainCommand final : public ExplainingCommand {
  public:
   explicit ExplainCommand(CLI::App& app)
-      : ExplainingCommand(app, "explain", kExplainDescription, kExplainExamples) {
+      : ExplainingCommand(app, "explain", "Say what a recorded program does with memory",
+                          kExplainExamples) {
     add_option("-o,--output", output_, "FILE", "Write a page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write the plots as pictures into this folder");
     add_option("--map", map_, "A,B,...", "Show the OS pages at the peak under these allocators");

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "commands/bench_tables.h"
+#include "commands/result_tables.h"
 #include "input/usage_error.h"
 #include "measure/machine.h"
 #include "output/say.h"

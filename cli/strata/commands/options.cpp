@@ -15,7 +15,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kOptionsDescription = "List the malloc's options with their current values";
 constexpr const char* kOptionsExamples = R"(Examples:
   strata options
   STRATA_SOFT_LIMIT=80% strata options
@@ -43,7 +42,8 @@ nlohmann::json ask_library(const std::string& library) {
 class OptionsCommand final : public Command {
  public:
   explicit OptionsCommand(CLI::App& app)
-      : Command(app, "options", kOptionsDescription, kOptionsExamples) {
+      : Command(app, "options", "List the malloc's options with their current values",
+                kOptionsExamples) {
     add_flag("--json", wants_json_, "Print them as JSON, as strata_options_json() writes it");
     add_library_option(library_, "Ask this libstrata.so instead of the one beside strata");
   }

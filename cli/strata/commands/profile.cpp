@@ -18,7 +18,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kProfileDescription = "Show where a program's memory went, by place";
 constexpr const char* kProfileExamples = R"(Examples:
   strata run --profile app.pb.gz -- ./app
   strata profile app.pb.gz
@@ -31,7 +30,7 @@ operator new) counts for the line that called it. --diff subtracts an older prof
 class ProfileCommand final : public Command {
  public:
   explicit ProfileCommand(CLI::App& app)
-      : Command(app, "profile", kProfileDescription, kProfileExamples) {
+      : Command(app, "profile", "Show where a program's memory went, by place", kProfileExamples) {
     add_words(files_, "FILE", "A heap profile in pprof's format");
     add_option("--diff", older_, "OLDER", "Show the difference to this earlier profile");
     add_option("--sample", kind_, "KIND",

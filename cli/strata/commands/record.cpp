@@ -24,7 +24,6 @@ namespace {
 namespace settings = record_settings;
 namespace fs = std::filesystem;
 
-constexpr const char* kRecordDescription = "Record every allocation call of a command";
 constexpr const char* kRecordExamples = R"(Examples:
   strata record -- python3 app.py                     (then: strata trace info trace.strata)
   strata record -o build.strata -- g++ -c big.cpp     (the programs that it starts: build.strata.PID)
@@ -94,7 +93,7 @@ std::vector<fs::path> traces_of_process(const fs::path& file) {
 class RecordCommand final : public Command {
  public:
   explicit RecordCommand(CLI::App& app)
-      : Command(app, "record", kRecordDescription, kRecordExamples) {
+      : Command(app, "record", "Record every allocation call of a command", kRecordExamples) {
     add_option("-o,--output", output_, "FILE", "Write the trace here (default trace.strata)");
     add_option(
         "--stacks", stacks_, "N",

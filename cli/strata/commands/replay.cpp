@@ -7,8 +7,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kReplayDescription =
-    "Make a recorded program's calls under several allocators";
 constexpr const char* kReplayExamples = R"(Examples:
   strata record -o app.trace -- ./app
   strata replay app.trace
@@ -25,7 +23,8 @@ Exit status: 0 if every allocator completed, 1 if one failed, 2 for bad input.)"
 class ReplayCommand final : public MeasuringCommand {
  public:
   explicit ReplayCommand(CLI::App& app)
-      : MeasuringCommand(app, "replay", kReplayDescription, kReplayExamples, "0") {
+      : MeasuringCommand(app, "replay", "Make a recorded program's calls under several allocators",
+                         kReplayExamples, "0") {
     add_words(files_, "FILE", "Traces that strata record wrote");
     add_option("--pace", pace_, "max|recorded", "How fast (default max)");
     add_option("--touch", touch_, "written|all|none",

@@ -11,7 +11,7 @@
 #include "process/removed_if_interrupted.h"
 #include "profile/profile.h"
 #include "profile/symbols.h"
-#include "report/flame_report.h"
+#include "report/flame_graph.h"
 #include "report/gnuplot.h"
 #include "report/results_report.h"
 #include "shared/trace/file_kind.h"
@@ -19,7 +19,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kReportDescription = "Make a page from result files or from a heap profile";
 constexpr const char* kReportExamples = R"(Examples:
   strata report results.json -o report.html
   strata report before.json after.json -o report.html --png plots --title "Before and after"
@@ -42,7 +41,8 @@ std::optional<Profile> profile_in(const std::string& path, std::string_view text
 class ReportCommand final : public Command {
  public:
   explicit ReportCommand(CLI::App& app)
-      : Command(app, "report", kReportDescription, kReportExamples) {
+      : Command(app, "report", "Make a page from result files or from a heap profile",
+                kReportExamples) {
     add_words(files_, "RESULTS.json", "Result files, written by --json of another command");
     add_option("-o,--output", output_, "FILE", "Write the page here (- for standard output)");
     add_option("--png", pictures_, "DIR", "Also write each plot as a picture into this folder");

@@ -17,7 +17,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kRunDescription = "Run a command on Strata's malloc";
 constexpr const char* kRunExamples = R"(Examples:
   strata run -- python3 app.py
   strata run --stats -- ./server --port 8080
@@ -32,7 +31,8 @@ Programs that it starts run on Strata, too.)";
 
 class RunCommand final : public Command {
  public:
-  explicit RunCommand(CLI::App& app) : Command(app, "run", kRunDescription, kRunExamples) {
+  explicit RunCommand(CLI::App& app)
+      : Command(app, "run", "Run a command on Strata's malloc", kRunExamples) {
     add_flag("--stats", wants_stats_, "Print the allocator's statistics to stderr at exit");
     add_option("--profile", profile_, "FILE",
                "Write a heap profile to FILE at exit; %p is replaced by the process ID");

@@ -25,7 +25,6 @@
 namespace strata::cli {
 namespace {
 
-constexpr const char* kTraceDescription = "Look at a trace, cut it, convert it to CSV and back";
 constexpr const char* kTraceExamples = R"(Examples:
   strata trace info trace.strata
   strata trace cut trace.strata -o part.strata --after 2.5 --for 1
@@ -149,7 +148,9 @@ std::uint64_t nanoseconds(double seconds) {
 
 class TraceCommand final : public Command {
  public:
-  explicit TraceCommand(CLI::App& app) : Command(app, "trace", kTraceDescription, kTraceExamples) {
+  explicit TraceCommand(CLI::App& app)
+      : Command(app, "trace", "Look at a trace, cut it, convert it to CSV and back",
+                kTraceExamples) {
     add_words(words_, "ACTION FILE", "info, cut or csv, and the trace");
     add_option("-o,--output", output_, "FILE", "Write here (csv: standard output if not given)");
     add_option("--after", after_, "SECONDS",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "profile/profile.h"
+#include "report/page.h"
 
 namespace strata::cli {
 
@@ -53,5 +54,12 @@ class FlameGraph {
   std::map<std::string, std::size_t> modules_;  ///< their colours
   std::size_t first_kind_ = 0;
 };
+
+/// Makes the page of a heap profile: the flame graph, and a table of the allocating places.
+/// \param title  empty: the program's name
+/// \param notes  sentences that the reader must know
+/// \pre   the profile has symbols
+Page flame_page(const Profile& profile, const std::string& title,
+                const std::vector<std::string>& notes);
 
 }  // namespace strata::cli

@@ -1,5 +1,3 @@
-#include "report/flame_report.h"
-
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
