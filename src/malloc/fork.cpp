@@ -86,6 +86,7 @@ void MallocInstance::hold_locks_for_fork() noexcept {
 }
 
 void MallocInstance::reset_after_fork(ThreadState& thread) noexcept {
+  if (engine_.registry().live_threads() > 1) has_lost_threads_ = true;
   engine_.keep_only(thread.cache);
   const GuardPool::Statistics guarded = guards_.statistics();
   engine_.limit().recount(engine_.count_held() + guarded.live_bytes + guarded.waiting_bytes);

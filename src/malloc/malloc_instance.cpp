@@ -354,7 +354,7 @@ void MallocInstance::deallocate_slowly(ThreadState& thread, void* p, const FreeC
   const auto size_class = static_cast<unsigned>(engine_.class_of(p));
   if (size_class != 0 && verifies_frees()) {
     --thread.frees_left;
-    take_back(p, size_class, call);
+    if (!take_back(p, size_class, call, caller)) return;
   }
   if (must_not_wait()) return;  // lost
   if (size_class == 0) {

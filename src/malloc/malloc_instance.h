@@ -330,8 +330,9 @@ class MallocInstance {
   void bound_states() noexcept;
   void stop_verifying() noexcept;
   void open_gate(ThreadState& thread) noexcept;
+  std::uint8_t state_of(const void* p) const noexcept;
   void expect_live(const void* p, unsigned size_class, const char* action) noexcept;
-  void take_back(void* p, unsigned size_class, const FreeCall& call) noexcept;
+  bool take_back(void* p, unsigned size_class, const FreeCall& call, const void* caller) noexcept;
 
   void* allocate_empty(const Allocation& allocation) noexcept;
   void clear(void* p, std::size_t bytes) noexcept;
@@ -413,6 +414,8 @@ class MallocInstance {
   // are; threads to which it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
+  // Whether this process was forked, by one that had more threads. Changes in a child that has one.
+  bool has_lost_threads_ = false;
   SpareMemory& spare_;
   MallocHost& host_;
   // release after the engine is ready, acquire before its first use.

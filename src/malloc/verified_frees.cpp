@@ -5,6 +5,7 @@
 #include "base/fatal.h"
 #include "base/text_writer.h"
 #include "malloc/malloc_instance.h"
+#include "os/threads.h"
 
 namespace strata {
 namespace {
@@ -81,15 +82,20 @@ void MallocInstance::open_gate(ThreadState& thread) noexcept {
   if (ThreadCache* const cache = thread.cache) engine_.registry().open_gate(*cache, thread);
 }
 
+/// \pre  frees are verified, and `p` points into a small object
+std::uint8_t MallocInstance::state_of(const void* p) const noexcept {
+  const ObjectStates::Place place = engine_.map().states_of(p);
+  return place != ObjectStates::kNoPlace
+             ? ObjectStates::at(place, p).load(std::memory_order_relaxed)
+             : ObjectStates::kNever;
+}
+
 /// Dies with a sentence if no live object starts at `p`.
 /// \pre  frees are verified, and `size_class` is the page map's for `p`; if that has none, the
 ///       engine checks
 void MallocInstance::expect_live(const void* p, unsigned size_class, const char* action) noexcept {
   if (size_class == 0) return;
-  const ObjectStates::Place place = engine_.map().states_of(p);
-  const std::uint8_t now = place != ObjectStates::kNoPlace
-                               ? ObjectStates::at(place, p).load(std::memory_order_relaxed)
-                               : ObjectStates::kNever;
+  const std::uint8_t now = state_of(p);
   if (now == ObjectStates::live_at(p)) [[likely]]
     return;
   engine_.usable_bytes(p, action);  // dies if no object starts there
@@ -102,12 +108,21 @@ void MallocInstance::expect_live(const void* p, unsigned size_class, const char*
 
 /// Takes back a freed object. It has to be live and, where sizes are compared, of the size that the
 /// call says.
-void MallocInstance::take_back(void* p, unsigned size_class, const FreeCall& call) noexcept {
+///
+/// glibc gives a new thread the stack of one that has ended: it frees the thread-local variables
+/// that the loader made for that one, and forgets them afterwards. If the process is copied in
+/// between, it frees them again in the child.
+/// \returns  false if it was taken back before the process was forked, by a thread that is not here
+bool MallocInstance::take_back(void* p, unsigned size_class, const FreeCall& call,
+                               const void* caller) noexcept {
+  if (has_lost_threads_ && state_of(p) == ObjectStates::kFreed && os::is_c_library(caller))
+    return false;
   expect_live(p, size_class, "free");
   if (size_class == SizeClassMap::kHomeward) size_class = engine_.central().class_of(p);
   if (options_.compares_frees() && !fits(call, size_class)) die_of_size(p, size_class, call);
   ObjectStates::at(engine_.map().states_of(p), p)
       .store(ObjectStates::kFreed, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace strata

@@ -2,10 +2,13 @@
 // found.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 
+#include "base/fork_in_test.h"
 #include "malloc/malloc_in_test.h"
+#include "os/threads.h"
 
 namespace strata {
 namespace {
@@ -67,6 +70,35 @@ TEST_F(VerifiedFrees, ASecondFreeByAnotherThreadOrOneWithoutACacheIsFound) {
   EXPECT_DEATH(ended.deallocate(again + 16), kInside);
   ended.deallocate(again);
   EXPECT_DEATH(ended.deallocate(again), kIsFree);
+}
+
+/// glibc frees the thread-local variables of a stack's last thread and then forgets them, which the
+/// child of a fork meanwhile does once more.
+TEST_F(VerifiedFrees, InAChildTheCLibraryMayFreeOnceMoreWhatALostThreadFreed) {
+  const auto* const c_library = reinterpret_cast<const void*>(&::getppid);
+  if (!os::is_c_library(c_library)) GTEST_SKIP() << "nobody knows here who calls";
+  TestThread lost(malloc);
+  void* const p = lost.allocate(100);
+  lost.deallocate(p);
+  thread.deallocate(thread.allocate(500));
+  const auto free_in_c_library = [&] { malloc.deallocate_slowly(thread.state, p, {}, c_library); };
+  EXPECT_DEATH(free_in_c_library(), kIsFree) << "this is no child";
+  fork_as_child(malloc);
+  malloc.reset_after_fork(thread.state);
+  lost.state = MallocInstance::new_thread();
+  const std::size_t cached = statistics().cached;
+  free_in_c_library();
+  EXPECT_EQ(statistics().cached, cached) << "it is where it was";
+  EXPECT_DEATH(thread.deallocate(p), kIsFree) << "the program's own free";
+}
+
+TEST_F(VerifiedFrees, InAChildOfAProcessWithOneThreadEachDoubleFreeIsFound) {
+  const auto* const c_library = reinterpret_cast<const void*>(&::getppid);
+  void* const p = thread.allocate(100);
+  thread.deallocate(p);
+  fork_as_child(malloc);
+  malloc.reset_after_fork(thread.state);
+  EXPECT_DEATH(malloc.deallocate_slowly(thread.state, p, {}, c_library), kIsFree);
 }
 
 TEST_F(VerifiedFrees, APointerIntoAnObjectIsRefusedInEveryClass) {

@@ -18,6 +18,18 @@ extern "C" {
 }
 
 namespace strata::os {
+#ifdef __GLIBC__
+namespace {
+
+/// Whether an address lies in the C library or its loader. In a static executable all do.
+bool lies_in_c_library(const void* address) noexcept {
+  const void* const file = find_file(address);
+  return file == find_file(reinterpret_cast<const void*>(&gnu_get_libc_version)) ||
+         file == find_file(reinterpret_cast<const void*>(&_dl_mcount));
+}
+
+}  // namespace
+#endif
 
 bool is_single_threaded() noexcept {
   const char* const note = single_threaded_note();
@@ -41,12 +53,18 @@ bool barrier_in_all_threads() noexcept {
 bool may_start_thread([[maybe_unused]] const void* caller) noexcept {
 #ifdef __GLIBC__
   if (is_single_threaded()) return true;
-  if (!can_find_table_entries()) return false;
-  const void* const file = find_file(caller);
-  return file != find_file(reinterpret_cast<const void*>(&gnu_get_libc_version)) &&
-         file != find_file(reinterpret_cast<const void*>(&_dl_mcount));
+  return can_find_table_entries() && !lies_in_c_library(caller);
 #else
   return true;
+#endif
+}
+
+bool is_c_library([[maybe_unused]] const void* caller) noexcept {
+#ifdef __GLIBC__
+  const bool is_static = &_dl_mcount == nullptr;
+  return caller != nullptr && !is_static && can_find_table_entries() && lies_in_c_library(caller);
+#else
+  return false;
 #endif
 }
 

@@ -30,6 +30,9 @@ bool barrier_in_all_threads() noexcept;
 ///           2.35. True while no other thread was ever started.
 /// \source   glibc, nptl/nptl-stack.c and nptl/allocatestack.c; it never allocates under that lock
 bool may_start_thread(const void* caller) noexcept;
+/// Whether a function that returns to `caller` was called by the C library or its loader.
+/// \returns  False, too, if nobody knows, as above.
+bool is_c_library(const void* caller) noexcept;
 
 /// A value per thread: `on_exit(value)` runs when a thread ends whose value is not nullptr, and
 /// again if it sets one while exit hooks run (the system stops after a few rounds).

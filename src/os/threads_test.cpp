@@ -21,6 +21,11 @@ TEST(Threads, MayStartForTheProgramButNotForTheCLibraryWhichMayHoldALock) {
   EXPECT_TRUE(may_start_thread(&data)) << "code that was made as the program runs is in no file";
   EXPECT_FALSE(may_start_thread(reinterpret_cast<const void*>(&::getppid)));
   EXPECT_FALSE(may_start_thread(dlsym(RTLD_DEFAULT, "_dl_mcount"))) << "the loader's";
+  EXPECT_TRUE(is_c_library(reinterpret_cast<const void*>(&::getppid)));
+  EXPECT_TRUE(is_c_library(dlsym(RTLD_DEFAULT, "_dl_mcount")));
+  EXPECT_FALSE(is_c_library(reinterpret_cast<const void*>(&may_start_thread)));
+  EXPECT_FALSE(is_c_library(&data));
+  EXPECT_FALSE(is_c_library(nullptr));
 }
 
 std::atomic<void*> g_exit_value{nullptr};
