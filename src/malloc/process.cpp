@@ -64,6 +64,7 @@ void on_exit() noexcept;
 class ProcessHost final : public MallocHost {
  public:
   bool start(MallocInstance& malloc) noexcept override {
+    bool is_started;
     {
       LockGuard guard(g_start_lock);
       if (malloc.is_started()) return true;
@@ -77,10 +78,13 @@ class ProcessHost final : public MallocHost {
         keep_texts(options);
       }
       share_limit(malloc, options);
-      if (!malloc.start(options, seed_of(options.random))) return false;
-      g_spare.set_apart();
+      is_started = malloc.start(options, seed_of(options.random));
+      if (is_started) g_spare.set_apart();
     }
+    // Also where there is no room: each call tries the start again, under a lock that no other
+    // thread may hold while the process is copied.
     follow_forks_in_time();
+    if (!is_started) return false;
     if (!has_seen_calloc_.load(std::memory_order_relaxed)) follow_exit();
     // The end of the first thread is followed even under full checks, which give it no cache.
     follow_end(&malloc);

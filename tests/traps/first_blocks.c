@@ -1,6 +1,6 @@
 /* The first blocks of a process: they lie in the library's own variables, before there is a heap,
    and are like all others in what they promise. first_blocks
-   [many|thread|look|large|filter|strict|limit|crowd|option] */
+   [many|thread|look|large|filter|strict|limit|crowd|forks|option] */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,25 @@ static void* ask_for_a_heap(void* unused) {
   return NULL;
 }
 
+static atomic_int g_is_over;
+static void* ask_until_it_is_over(void* unused) {
+  while (!atomic_load(&g_is_over)) ask_for_a_heap(unused);
+  return NULL;
+}
+
+/* A child that waits for a lock of a thread that it does not have is ended. */
+static void fork_and_ask(void) {
+  const pid_t child = fork();
+  expect(child >= 0, "fork failed\n");
+  if (child == 0) {
+    alarm(60);
+    ask_for_a_heap(NULL);
+    _exit(0);
+  }
+  int status = -1;
+  expect(waitpid(child, &status, 0) == child && status == 0, "a child waited for ever\n");
+}
+
 /* Leaves room for a few threads and the tables of a heap, but not for its memory. */
 static void limit_addresses(void) {
   char text[64] = "";
@@ -189,7 +209,8 @@ int main(int argc, char** argv) {
     errno = 0;
     expect(malloc(4 << 20) == NULL && errno == ENOMEM, "there is more than there can be\n");
   }
-  if (strcmp(what, "crowd") == 0) {
+  if (strcmp(what, "crowd") == 0 || strcmp(what, "forks") == 0) {
+    const int is_forking = strcmp(what, "forks") == 0;
     pthread_t threads[4];
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -197,8 +218,11 @@ int main(int argc, char** argv) {
     expect(pthread_attr_setstacksize(&small, least > 1 << 16 ? (size_t)least : 1 << 16) == 0,
            "no small stack\n");
     limit_addresses();
+    void* (*const run)(void*) = is_forking ? ask_until_it_is_over : ask_for_a_heap;
     for (int i = 0; i < 4; ++i)
-      expect(pthread_create(&threads[i], &small, ask_for_a_heap, NULL) == 0, "no thread\n");
+      expect(pthread_create(&threads[i], &small, run, NULL) == 0, "no thread\n");
+    for (int i = 0; is_forking && i < 50; ++i) fork_and_ask();
+    atomic_store(&g_is_over, 1);
     for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
     expect(is_variable(malloc(200000)), "there is a heap: this test shows nothing\n");
   }
