@@ -52,7 +52,7 @@ const char* program_file(const char* otherwise) noexcept {
 /// Finds an address's file. The loader knows the program only by argv[0], which a daemon overwrites
 /// with its title. And it gives the start of a file, which addresses count from only if they are
 /// not fixed.
-bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
+bool find_file_and_zero(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
   link_map* file = nullptr;
   if (dladdr1(address, &info, reinterpret_cast<void**>(&file), RTLD_DL_LINKMAP) == 0) return false;
   if (file->l_name[0] == '\0') info.dli_fname = program_file(info.dli_fname);
@@ -60,7 +60,7 @@ bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcep
   return info.dli_fname != nullptr;
 }
 #else
-bool find_file(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
+bool find_file_and_zero(const void* address, Dl_info& info, std::uintptr_t& zero) noexcept {
   if (dladdr(address, &info) == 0) return false;
   zero = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
   return info.dli_fname != nullptr;
@@ -79,7 +79,7 @@ void* open_library(const char* file, int flags) noexcept {
 bool find_code(const void* address, CodePlace& out) noexcept {
   Dl_info info;
   std::uintptr_t zero;
-  if (!find_file(address, info, zero)) return false;
+  if (!find_file_and_zero(address, info, zero)) return false;
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   out.module = info.dli_fname;
   out.offset = at - zero;
