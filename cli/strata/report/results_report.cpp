@@ -61,7 +61,11 @@ void ResultsReport::add_scenario(const std::string& scenario) {
   }
   Chapter chapter{{"scenario-" + slug(scenario), scenario, "", ""}};
   add_sweeps(chapter);
-  cells.size() > kDrawnCells ? add_failures(chapter, cells) : add_cells(chapter, cells);
+  if (cells.size() > kDrawnCells) {
+    add_failures(chapter, cells);
+  } else {
+    add_cells(chapter, cells);
+  }
   chapters_.push_back(std::move(chapter));
 }
 
