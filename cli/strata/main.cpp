@@ -61,20 +61,51 @@ void end_if_nobody_reads_output() {
   std::raise(SIGPIPE);
 }
 
-/// Writes the usage line, because the parser does not know everything that a command takes.
-class HelpFormatter final : public CLI::Formatter {
+/// Writes all of it: the parser does not know everything that a command takes, and its versions lay
+/// out what they know in different ways.
+class HelpFormatter final : public CLI::FormatterBase {
  public:
-  explicit HelpFormatter(const Commands& commands) : commands_(commands) { column_width(28); }
+  explicit HelpFormatter(const Commands& commands) : commands_(commands) {}
 
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    for (const auto& command : commands_) {
-      if (&command->parser() != app) continue;
-      return fmt::format("Usage: strata {} {}\n", app->get_name(), command->synopsis());
+  std::string make_help(const CLI::App* app, std::string /*name*/,
+                        CLI::AppFormatMode /*mode*/) const override {
+    std::string words;
+    std::string options;
+    std::string commands;
+    for (const CLI::Option* option : app->get_options({})) {
+      if (option->get_positional()) {
+        words += item(option->get_name(true) + " ...", option->get_description());
+        continue;
+      }
+      const std::string unit = option->get_type_name();
+      options += item(option->get_name(false, true) + (unit.empty() ? "" : " " + unit),
+                      option->get_description());
     }
-    return "Usage: strata COMMAND [options] [-- command]\n";
+    for (const CLI::App* command : app->get_subcommands({})) {
+      commands += item(command->get_name(), command->get_description());
+    }
+    return fmt::format("{}\nUsage: strata {}\n{}{}{}\n{}\n", app->get_description(), usage(*app),
+                       list("Positionals", words), list("Options", options),
+                       list("Subcommands", commands), app->get_footer());
   }
 
  private:
+  static std::string item(const std::string& name, const std::string& sentence) {
+    constexpr std::size_t kColumn = 28;
+    const bool is_long = name.size() + 2 >= kColumn;
+    return fmt::format("  {:<{}}{}\n", is_long ? fmt::format("{}\n{:{}}", name, "", kColumn) : name,
+                       kColumn - 2, sentence);
+  }
+  static std::string list(const char* title, const std::string& items) {
+    return items.empty() ? "" : fmt::format("\n{}:\n{}", title, items);
+  }
+  std::string usage(const CLI::App& app) const {
+    for (const auto& command : commands_) {
+      if (&command->parser() == &app) return app.get_name() + " " + command->synopsis();
+    }
+    return "COMMAND [options] [-- command]";
+  }
+
   const Commands& commands_;
 };
 
@@ -147,7 +178,7 @@ int run_main(const std::vector<std::string>& arguments) {
   CLI::App app(kDescription, "strata");
   Commands commands;
   app.formatter(std::make_shared<HelpFormatter>(commands));
-  app.set_version_flag("--version", "strata " STRATA_VERSION);
+  app.set_version_flag("--version", "strata " STRATA_VERSION, "Print the version and exit");
   app.footer(kExamples);
   app.allow_extras();
   app.require_subcommand(0, 1);

@@ -151,7 +151,7 @@ class TraceCommand final : public Command {
   explicit TraceCommand(CLI::App& app)
       : Command(app, "trace", "Look at a trace, cut it, convert it to CSV and back",
                 kTraceExamples) {
-    add_words(words_, "ACTION FILE", "info, cut or csv, and the trace");
+    add_words(words_, "ACTION", "info, cut or csv, then the trace");
     add_option("-o,--output", output_, "FILE", "Write here (csv: standard output if not given)");
     add_option("--after", after_, "SECONDS",
                "cut: where the part begins, from the start of the trace");
