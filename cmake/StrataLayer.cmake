@@ -48,10 +48,12 @@ target_compile_options(
     $<$<BOOL:${STRATA_WARNINGS_AS_ERRORS}>:-Werror>)
 target_link_libraries(strata_build_flags INTERFACE Threads::Threads)
 if(STRATA_SANITIZER STREQUAL "address")
-  # Not vptr: it reads the type information that src/ is built without.
+  # Not vptr: it reads the type information that src/ is built without. Local variables stay on the
+  # stack, where tests of misuse expect them.
   target_compile_options(
-    strata_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
-                                 -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    strata_build_flags
+    INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all
+              -fno-omit-frame-pointer $<$<CXX_COMPILER_ID:GNU>:--param=asan-use-after-return=0>)
   target_link_options(strata_build_flags INTERFACE -fsanitize=address,undefined)
 elseif(STRATA_SANITIZER STREQUAL "thread")
   target_compile_options(strata_build_flags INTERFACE -fsanitize=thread)
@@ -130,9 +132,12 @@ function(strata_discover_tests name)
     if(arg_ENVIRONMENT)
       set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "env;${arg_ENVIRONMENT}")
     endif()
+    set(prefix)
+    if(arg_TEST_PREFIX)
+      set(prefix TEST_PREFIX ${arg_TEST_PREFIX})
+    endif()
     gtest_discover_tests(
-      ${name}
-      TEST_PREFIX "${arg_TEST_PREFIX}" DISCOVERY_MODE PRE_TEST
+      ${name} ${prefix} DISCOVERY_MODE PRE_TEST
       PROPERTIES
       TIMEOUT ${arg_TIMEOUT})
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "")
