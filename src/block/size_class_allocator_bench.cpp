@@ -82,10 +82,11 @@ struct UncheckedSizes : BySize<UncheckedSizeClassAllocator> {
 
 struct Mimalloc {
   static constexpr const char* kName = "mimalloc";
-  void* library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen("libmimalloc.so.3", RTLD_NOW | RTLD_LOCAL);
   void* (*give)(std::size_t) = nullptr;
   void (*take)(void*) = nullptr;
   Mimalloc() {
+    if (library == nullptr) library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     give = reinterpret_cast<void* (*)(std::size_t)>(dlsym(library, "mi_malloc"));
     take = reinterpret_cast<void (*)(void*)>(dlsym(library, "mi_free"));

@@ -32,7 +32,8 @@ struct Malloc {
 };
 struct Mimalloc {
   Mimalloc() {
-    void* library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen("libmimalloc.so.3", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return;
     malloc_ = reinterpret_cast<void* (*)(std::size_t)>(dlsym(library, "mi_malloc"));
     free_ = reinterpret_cast<void (*)(void*)>(dlsym(library, "mi_free"));

@@ -143,7 +143,7 @@ void one_free(benchmark::State& state) {
   for (auto _ : state) {
     pool.deallocate(taken[at]);
     if (++at == taken.size()) at = 0;
-    void* const p = pool.allocate();
+    void* p = pool.allocate();
     if (p == nullptr) ++failed;
     benchmark::DoNotOptimize(p);
   }
@@ -155,7 +155,7 @@ void exhausted(benchmark::State& state) {
   typename Contender::Thread pool(*shared<Contender>);
   std::size_t found = 0;
   for (auto _ : state) {
-    void* const p = pool.allocate();
+    void* p = pool.allocate();
     benchmark::DoNotOptimize(p);
     found += p != nullptr;
   }
