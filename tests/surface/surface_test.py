@@ -17,7 +17,7 @@ LIBRARY = HELLO = None
 C_FUNCTIONS = """malloc free calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc pvalloc
     malloc_usable_size malloc_trim malloc_info malloc_stats mallinfo mallinfo2 mallopt free_sized free_aligned_sized cfree
     __libc_malloc __libc_free __libc_calloc __libc_realloc __libc_memalign __libc_valloc __libc_pvalloc
-    dlopen prctl __register_atfork""".split()
+    mallocx rallocx xallocx sallocx dallocx sdallocx nallocx dlopen prctl __register_atfork""".split()
 # Itanium names: operator new, new[], delete, delete[], each plain, nothrow, aligned, aligned nothrow,
 # delete sized and sized aligned as well.
 NEW_FORMS = ["m", "mRKSt9nothrow_t", "mSt11align_val_t", "mSt11align_val_tRKSt9nothrow_t"]
