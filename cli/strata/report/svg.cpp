@@ -53,6 +53,7 @@ void drop_empty_groups(std::string& text) {
 /// gnuplot titles its plots by number, from 1, and the first draws nothing. Replaces these titles
 /// by our tooltips.
 void name_marks(std::string& text, const Plot& plot) {
+  text = replaced(text, "\"  fill=\"none\"><title>p_plot_", "\" ><title>p_plot_");  // since 6.0
   for (std::size_t i = 0; i < plot.marks.size(); ++i) {
     const Mark& mark = plot.marks[i];
     std::string open = fmt::format("<g id=\"p_plot_{0}\" ><title>p_plot_{0}</title>", i + 2);
