@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <new>  // IWYU pragma: keep (placement new)
 
 #include "base/fatal.h"
 #include "base/metadata_arena.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts what a pair of an allocation and a free costs inside the shared library, way by way.
 
-usage: hot_path_test.py --library libstrata.so --program hot_pair
+usage: hot_path_test.py --library libstrata.so --program hot_pair [--slack 1.05]
 
 callgrind counts every instruction by its address, for N pairs after N others: what was executed N times
 is the hot path, exactly. That path must be short and must hold no call, no fence and no atomic
@@ -118,14 +118,19 @@ def mean(arguments, pairs, way, **options):
     return sum(executions(arguments.library, arguments.program, pairs, way, **options).values()) / pairs
 
 
+def allowed(budgets, slack):
+    """The budgets, for a compiler whose code may take so many times as much."""
+    return {way: round(most * slack, 1) for way, most in budgets.items()}
+
+
 def exceeds_means(arguments):
     """Whether a block that grows, or a pair with a feature, takes more than its budget allows."""
     failed = False
-    for way, most in MOST_INSTRUCTIONS_A_STEP.items():
+    for way, most in allowed(MOST_INSTRUCTIONS_A_STEP, arguments.slack).items():
         step = mean(arguments, PAIRS // 10, way, STRATA_CHECKS="basic") / (way[1] // way[2])
         print(f"{way[0]} to {way[1]} bytes by {way[2]}: {step:.1f} instructions a step, at most {most}")
         failed |= not 0 < step <= most
-    for (name, value, way), most in MOST_INSTRUCTIONS_WITH.items():
+    for (name, value, way), most in allowed(MOST_INSTRUCTIONS_WITH, arguments.slack).items():
         pair = mean(arguments, 10 * PAIRS, way, **{"STRATA_CHECKS": "basic", name: value})
         print(f"{name}={value}, {way[0]}, {way[1]} bytes: {pair:.1f} instructions a pair, at most {most}")
         failed |= not 0 < pair <= most
@@ -136,10 +141,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--slack", type=float, default=1)
     arguments = parser.parse_args()
     code = disassembly(arguments.library)
     failed = exceeds_means(arguments)
-    for way, most in MOST_INSTRUCTIONS.items():
+    for way, most in allowed(MOST_INSTRUCTIONS, arguments.slack).items():
         # Where a program kept objects before, guards would be odd pairs.
         options = {"STRATA_CHECKS": "basic"} if len(way) == 3 else {"STRATA_CHECKS": "auto", "STRATA_GUARD_RATE": "0"}
         counts = executions(arguments.library, arguments.program, PAIRS, way, **options)

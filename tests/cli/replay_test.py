@@ -62,7 +62,7 @@ class Traced(InFolder):
         """What the command writes to standard error, where that is a terminal."""
         reading, writing = pty.openpty()
         with subprocess.Popen([STRATA, self.COMMAND, str(self.trace), "--runs", "3", *options], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL, stderr=writing) as process:
+                              stdout=subprocess.DEVNULL, stderr=writing, env={**os.environ, "TERM": "xterm"}) as process:
             os.close(writing)
             shown = b""
             try:

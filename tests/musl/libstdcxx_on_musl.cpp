@@ -17,6 +17,11 @@ std::uint32_t arc4random() {
   return getrandom(&number, sizeof(number), 0) == sizeof(number) ? number : 0;
 }
 
+// GCC 14's is made for a newer glibc, whose strtoul() also knows C23's prefix 0b.
+unsigned long __isoc23_strtoul(const char* text, char** end, int base) {
+  return std::strtoul(text, end, base);
+}
+
 // The unwinder asks in which object an address of code lies, and where its unwind tables are.
 struct dl_find_object {
   unsigned long long flags;

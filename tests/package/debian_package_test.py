@@ -17,8 +17,6 @@ import sys
 import tempfile
 
 SKIPPED = 77
-# What the command needs beside libc; the preloaded library needs nothing.
-NEEDED_BY_THE_COMMAND = "libdw1,libfmt9,libstdc++6"
 # Folders in which dpkg, ldconfig and their logs keep books of their own.
 BOOKS = re.compile(r"^(proc|sys|dev|tmp|var/(lib/dpkg|cache|log|lib/apt)|etc/ld\.so\.cache)(/|$)")
 
@@ -63,8 +61,8 @@ class Root:
     def __init__(self, folder):
         self.folder = folder
 
-    def make(self):
-        made = subprocess.run(["debootstrap", "--variant=minbase", f"--include={NEEDED_BY_THE_COMMAND}",
+    def make(self, packages):
+        made = subprocess.run(["debootstrap", "--variant=minbase", f"--include={','.join(packages)}",
                                codename(), self.folder, find_mirror()],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if made.returncode != 0:
@@ -83,6 +81,12 @@ class Root:
         return {name for name in found if not BOOKS.match(name)}
 
 
+def needed_by(package):
+    """The names of what a package depends on."""
+    depends = run(["dpkg-deb", "--field", package, "Depends"])
+    return re.sub(r" \(.*?\)", "", depends.strip()).split(", ")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -99,9 +103,8 @@ def main():
         packages = {file.name.split("_")[0]: file for file in (folder / "made").glob("*.deb")}
         if sorted(packages) != ["libstrata-dev", "libstrata0", "strata"]:
             sys.exit(f"cpack made {sorted(packages)}")
-        depends = run(["dpkg-deb", "--field", packages["libstrata0"], "Depends"])
-        if re.sub(r" \(.*?\)", "", depends.strip()) != "libc6":
-            sys.exit(f"the preloaded library needs more than the C library: {depends}")
+        if needed_by(packages["libstrata0"]) != ["libc6"]:
+            sys.exit(f"the preloaded library needs more than the C library: {needed_by(packages['libstrata0'])}")
         needed = run(["dpkg-deb", "--info", packages["libstrata0"], "shlibs"])
         if not re.fullmatch(r"libstrata 0 libstrata0 \(>= [\d.]+\), libstrata0 \(<< [\d.]+~\)\n", needed):
             sys.exit(f"programs that link the library depend on {needed!r}")
@@ -110,7 +113,7 @@ def main():
             sys.exit(f"packages have the same first line of a description: {synopses}")
 
         root = Root(folder / "root")
-        root.make()
+        root.make(set(needed_by(packages["strata"])) - {"libstrata0"})
         before = root.files()
         for file in packages.values():
             shutil.copy(file, root.folder / "root")
