@@ -27,7 +27,8 @@ class UserHeap;
 /// call. A heap may live until the process ends. After fork() both processes may use it, as they
 /// may the malloc. Not for shared memory: its bookkeeping is private to the process even if its
 /// pages are not (PageSource). Heaps alive at exit() are verified as the malloc is: each reports
-/// what its checks can find.
+/// what its checks can find. In a signal handler that interrupted the malloc or a heap while it
+/// held a lock, none can be made, and reset() and the destructor free nothing.
 /// \threads  All functions, any number at once, unless said otherwise.
 /// \cost     allocate() and deallocate() of up to 1 KiB from the thread's cache: 41 instructions a
 ///           pair, 6 more than the malloc's. A thread's first use of a heap: some microseconds and

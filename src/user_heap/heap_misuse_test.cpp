@@ -3,7 +3,9 @@
 #include <strata/heap.hpp>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -190,6 +192,30 @@ TEST_F(HeapsAtExit, AHeapThatHasEndedBeforeIsNotLookedAt) {
         std::exit(0);
       },
       ::testing::ExitedWithCode(0), "^$");
+}
+
+/// What a handler of SIGABRT does with heaps, whose locks its thread may hold, before it exits.
+void end_heaps_and_exit(int) {
+  const bool is_made = Heap::try_create({}).has_value();
+  Heap::stop_profile();
+  const bool has_profile = Heap::start_profile();
+  std::exit(is_made || has_profile ? 1 : 0);  // ends the static heap
+}
+
+TEST_F(HeapsAtExit, AfterAMistakeTheHandlerOfTheAbortCanEndHeaps) {
+  EXPECT_EXIT(
+      {
+        alarm(20);  // ends one that waits for ever
+        std::signal(SIGABRT, end_heaps_and_exit);
+        Heap::Options options = named("static");
+        options.checks = Heap::Checks::kFull;
+        static Heap heap(options);
+        std::atexit([] { heap.reset(); });
+        void* const p = heap.allocate(100);
+        heap.deallocate(p);
+        heap.deallocate(p);
+      },
+      ::testing::ExitedWithCode(0), "double free of 0x.*\\(in the heap 'static'\\)");
 }
 
 TEST_F(HeapDeathTest, WhatIsFoundInAHeapNamesIt) {

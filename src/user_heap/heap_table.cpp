@@ -166,10 +166,11 @@ void HeapTable::read_environment(SharedLimit* of_malloc) noexcept {
 }
 
 UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noexcept {
+  outcome = Outcome::kNoMemory;
+  if (must_not_wait()) return nullptr;
   if (options.guard_rate != 0 || options.checks == Heap::Checks::kFull) prepare_guards();
   read_environment_once();
   LockGuard guard(lock_);
-  outcome = Outcome::kNoMemory;
   if (!start()) {
     if (has_map_) outcome = Outcome::kNoKey;
     return nullptr;
@@ -195,6 +196,7 @@ UserHeap* HeapTable::create(const Heap::Options& options, Outcome& outcome) noex
 }
 
 void HeapTable::destroy(UserHeap& heap) noexcept {
+  if (must_not_wait()) return;  // lost, with what it holds
   const HeapNumber number = heap.number();
   heap.verify_objects();  // while its name is known
   {
@@ -333,6 +335,7 @@ HeapProfile& HeapTable::profile() noexcept {
 }
 
 bool HeapTable::start_profile(std::size_t rate) noexcept {
+  if (must_not_wait()) return false;
   {
     LockGuard guard(lock_);
     if (!start()) return false;
@@ -342,6 +345,7 @@ bool HeapTable::start_profile(std::size_t rate) noexcept {
 }
 
 void HeapTable::stop_profile() noexcept {
+  if (must_not_wait()) return;
   if (has_malloc()) return g_malloc.profiler().stop();
   profile().stop();
 }

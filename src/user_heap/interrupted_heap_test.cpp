@@ -63,6 +63,35 @@ TEST(InterruptedHeap, NoBlockIsHandedOutTwiceAtWhicheverInstructionItIs) {
   }
 }
 
+int g_tries;
+int g_successes;
+
+/// Tries to make a heap, to reset one, and to start a profile.
+void make_heap() {
+  if (!is_any_lock_held_here()) return;
+  ++g_tries;
+  const char* reason = nullptr;
+  const bool is_made = Heap::try_create({}, &reason).has_value();
+  const bool has_profile = Heap::start_profile(1);
+  if (is_made || has_profile || reason == nullptr) ++g_successes;
+  g_heap->reset();
+  Heap::stop_profile();
+}
+
+TEST(InterruptedHeap, AHandlerThatMakesAHeapWhereALockIsHeldIsRefusedAndDoesNotWait) {
+  Heap heap;
+  g_heap = &heap;
+  g_tries = g_successes = 0;
+  run_in_steps(make_heap, [&] {
+    Heap other;
+    (void)other.allocate(kBytes);
+  });
+  EXPECT_GT(g_tries, 0);
+  EXPECT_EQ(g_successes, 0);
+  run_in_steps(make_heap, [&] { (void)heap.allocate(kBytes); });
+  heap.check_invariants();
+}
+
 // A profile at rate 1 samples every allocation from its start on.
 
 std::uint64_t sampled_objects() {

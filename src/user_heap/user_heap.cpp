@@ -237,7 +237,7 @@ Statistics UserHeap::collect_statistics() noexcept {
 
 void UserHeap::reset() noexcept {
   MallocInstance* const malloc = malloc_if_made();
-  if (malloc == nullptr) return;
+  if (malloc == nullptr || must_not_wait()) return;
   // The reclaimer must not look meanwhile.
   LockGuard guard(malloc->round_lock());
   malloc->verify_objects();
