@@ -62,7 +62,8 @@ class Heap {
   /// `context` is passed to each call. It must outlive the heap, as must all that the calls need.
   /// \threads  Any number of calls at once, with locks of the heap held: they must not call a heap
   ///           or Strata's malloc, wait for a thread that does, or throw. In the child of a fork,
-  ///           another thread's purge() may never have returned.
+  ///           another thread's purge() may never have returned, nor map() and unmap() of a range
+  ///           for a larger block.
   struct PageSource {
     void* context = nullptr;
     /// \param bytes      a multiple of an OS page
