@@ -47,6 +47,11 @@ class BufferPages {
   }
   /// Whether that call has come.
   bool has_refused() const { return until_refusal_ == 0; }
+  /// Whether all calls of purge() are refused from now on.
+  void refuse_purges(bool are_refused) {
+    std::lock_guard guard(mutex_);
+    refuses_purges_ = are_refused;
+  }
 
   std::size_t given_bytes() const {
     std::lock_guard guard(mutex_);
@@ -90,6 +95,7 @@ class BufferPages {
   bool purge(void* address, std::size_t bytes) {
     std::lock_guard guard(mutex_);
     EXPECT_TRUE(holds(address));
+    if (refuses_purges_) return false;
     std::memset(address, 0, bytes);
     purged_ += bytes;
     return true;
@@ -99,6 +105,7 @@ class BufferPages {
   std::map<std::size_t, std::size_t> given_;  // bytes by place in the buffer
   std::size_t until_refusal_ = 0;
   std::size_t purged_ = 0;
+  bool refuses_purges_ = false;
   Heap::PageSource source_;
 };
 

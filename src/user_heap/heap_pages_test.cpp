@@ -186,6 +186,26 @@ TEST(HeapPages, ItsLimitsAndGuardsHoldAsAnyHeaps) {
   heap.check_invariants();
 }
 
+TEST(HeapPages, AHeapThatRefusedPurgesHaveTakenAboveItsHardLimitIsSound) {
+  BufferPages pages;
+  Heap::Options options;
+  options.pages = pages.source();
+  options.hard_limit_bytes = 4 * kMiB;
+  options.reclaims = false;
+  Heap heap(options);
+  std::vector<void*> blocks;
+  for (std::size_t round = 0; round < 40; ++round) {
+    while (void* const p = heap.allocate(2048 + 100 * round)) blocks.push_back(p);
+    for (std::size_t i = round % 3; i < blocks.size(); i += 3) {
+      heap.deallocate(std::exchange(blocks[i], nullptr));
+    }
+    heap.release_memory();
+    pages.refuse_purges(round % 2 != 0);
+    heap.check_invariants();
+  }
+  EXPECT_GT(heap.statistics().peak, options.hard_limit_bytes);
+}
+
 TEST(HeapPages, SeveralHeapsAndThreadsShareASource) {
   BufferPages pages;
   std::vector<Heap> heaps;

@@ -279,7 +279,8 @@ void UserHeap::check_invariants() noexcept {
                    "the bytes of a heap do not add up");
   STRATA_INVARIANT(now.limit.held == now.mapped - now.returned(),
                    "what a heap holds is not what it has mapped");
-  STRATA_INVARIANT(hard_limit_ == 0 || now.limit.peak <= hard_limit_,
+  const bool may_refuse_purges = pages_ != nullptr && pages_->can_purge();
+  STRATA_INVARIANT(hard_limit_ == 0 || may_refuse_purges || now.limit.peak <= hard_limit_,
                    "a heap held more than its hard limit");
 }
 
