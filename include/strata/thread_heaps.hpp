@@ -157,7 +157,8 @@ class ThreadHeaps {
 
   Statistics statistics() const noexcept;
 
-  /// Aborts unless everything is sound. For tests, while no other thread is inside a call.
+  /// Aborts unless everything is sound. For tests, while no other thread is inside a call, or ends
+  /// after it has used the instance.
   void check_invariants() noexcept;
 
  private:
