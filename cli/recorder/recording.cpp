@@ -152,6 +152,7 @@ bool Recording::must_drop() noexcept {
 void Recording::wait_for_return(std::uint32_t seen) noexcept {
   thread_.wake();
   os::wait_on(os::futex_word(streams_.returns()), seen, kMs);
+  if (!thread_.is_running()) mode_.store(Mode::kOff, std::memory_order_relaxed);
 }
 
 void Recording::before_fork() noexcept {

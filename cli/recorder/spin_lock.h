@@ -12,8 +12,14 @@ namespace strata::recorder {
 class SpinLock {
  public:
   void lock() noexcept {
+    lock_while([] { return true; });
+  }
+  /// Waits only while the condition is true.
+  template <typename Condition>
+  void lock_while(Condition condition) noexcept {
     // acquire pairs with unlock()'s release.
-    for (unsigned tries = 1; held_.exchange(1, std::memory_order_acquire) != 0; ++tries) {
+    for (unsigned tries = 1; held_.exchange(1, std::memory_order_acquire) != 0 && condition();
+         ++tries) {
       os::relax_processor();
       if (tries % 64 == 0) os::wait_on(&word_, 0, kPauseNs);
     }

@@ -178,7 +178,8 @@ void say_from_hidden_thread(std::string_view sentence) noexcept {
   syscall(SYS_close, process);
 }
 
-bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
+bool start_hidden_thread(int (*body)(void*), void* argument,
+                         std::atomic<std::uint32_t>& number) noexcept {
   const os::SavedErrno saved;
   constexpr std::size_t kStackBytes = 256 * 1024;
   // Above the thread pointer: more than C libraries keep there.
@@ -202,9 +203,9 @@ bool start_hidden_thread(int (*body)(void*), void* argument) noexcept {
   sigset_t before;
   sigfillset(&all);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
-  const int flags =
-      CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS;
-  const int thread = clone(body, memory + kStackBytes, flags, argument, nullptr, own, nullptr);
+  const int flags = CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+                    CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+  const int thread = clone(body, memory + kStackBytes, flags, argument, &number, own, &number);
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, 8);
   if (thread < 0) unmap_memory(memory, kStackBytes + 2 * around);
   return thread > 0;

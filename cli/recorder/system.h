@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -55,7 +56,9 @@ void say_from_hidden_thread(std::string_view sentence) noexcept;
 /// It blocks all signals. It starts with a copy of the program's file table, so neither side's
 /// later opens and closes affect the other. Of thread-local variables it has errno alone, and must
 /// not call code that needs others.
+/// \param number  the thread's ID; the kernel sets it to 0 when the thread ends, however it does
 /// \returns  False if the kernel refuses.
-bool start_hidden_thread(int (*body)(void*), void* argument) noexcept;
+bool start_hidden_thread(int (*body)(void*), void* argument,
+                         std::atomic<std::uint32_t>& number) noexcept;
 
 }  // namespace strata::recorder

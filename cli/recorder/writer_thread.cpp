@@ -5,11 +5,17 @@
 
 namespace strata::recorder {
 
+void WriterThread::announce() noexcept {
+  constexpr std::uint32_t kNotYetKnown = ~std::uint32_t{0};
+  number_.store(kNotYetKnown, std::memory_order_relaxed);
+  is_running_.store(true, std::memory_order_release);
+}
+
 bool WriterThread::start(Round* round, void* context, int file) noexcept {
   round_ = round;
   context_ = context;
   file_ = file;
-  if (start_hidden_thread(run, this)) return true;
+  if (start_hidden_thread(run, this, number_)) return true;
   is_running_.store(false, std::memory_order_relaxed);
   return false;
 }
@@ -27,11 +33,11 @@ void WriterThread::wake() noexcept {
 }
 
 void WriterThread::ask(Request request) noexcept {
-  if (!is_running_.load(std::memory_order_acquire)) return;
+  if (!is_running()) return;
   requests_.fetch_or(request, std::memory_order_relaxed);
   const std::uint32_t own = asked_.fetch_add(1, std::memory_order_release) + 1;
   wake();
-  while (is_running_.load(std::memory_order_acquire)) {
+  while (is_running()) {
     const std::uint32_t answered = answered_.load(std::memory_order_acquire);
     if (static_cast<std::int32_t>(answered - own) >= 0) return;
     os::wait_on(os::futex_word(answered_), answered, kLongestSleepNs);
@@ -40,7 +46,7 @@ void WriterThread::ask(Request request) noexcept {
 
 void WriterThread::hold() noexcept {
   holders_waiting_.fetch_add(1, std::memory_order_relaxed);
-  round_lock_.lock();
+  round_lock_.lock_while([this] { return is_running(); });
   holders_waiting_.fetch_sub(1, std::memory_order_relaxed);
   os::wake_all(os::futex_word(holders_waiting_));
 }

@@ -22,11 +22,15 @@ class WriterThread {
   using Round = std::uint64_t(void* context, std::uint32_t requests) noexcept;
 
   /// From now on, who asks waits for the thread.
-  void announce() noexcept { is_running_.store(true, std::memory_order_release); }
+  void announce() noexcept;
   /// Starts the announced thread. Of the program's files it keeps only `file`.
   /// \returns  False if the kernel refuses; it is then no longer announced.
   bool start(Round* round, void* context, int file) noexcept;
-  bool is_running() const noexcept { return is_running_.load(std::memory_order_relaxed); }
+  /// False as well if a seccomp filter of the program has killed the thread.
+  bool is_running() const noexcept {
+    return is_running_.load(std::memory_order_acquire) &&
+           number_.load(std::memory_order_relaxed) != 0;
+  }
   /// Called in a process that has a copy of this object but not the thread: nobody waits for it.
   void forget() noexcept;
 
@@ -53,8 +57,9 @@ class WriterThread {
   int file_ = -1;
   int process_stat_ = -1;  ///< written and used by the thread only
 
-  std::atomic<bool> is_running_{false};  ///< release: what was requested is done
-  std::atomic<std::uint32_t> bell_{0};   ///< changes when there is work
+  std::atomic<bool> is_running_{false};   ///< release: what was requested is done
+  std::atomic<std::uint32_t> number_{0};  ///< relaxed: the kernel's; 0 once the thread has ended
+  std::atomic<std::uint32_t> bell_{0};    ///< changes when there is work
   /// seq_cst, as the bell: who rings and does not see the thread asleep, and the thread that goes
   /// to sleep and does not see the bell, must not both be right.
   std::atomic<bool> is_asleep_{false};

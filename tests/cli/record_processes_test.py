@@ -97,6 +97,12 @@ class RecordProcesses(Recorded):
                 self.assertEqual(self.record(PROCESS, word).returncode, status)
                 self.assert_calls(Trace(self.path), 1, 0, 0)
 
+    def test_a_filter_that_ends_the_recorders_thread_ends_the_recording_and_not_the_program(self):
+        done = self.record(PROCESS, "ends-the-recorder-by-a-filter", options=("--stacks", "off"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace = Trace(self.path)
+        self.assertEqual((len(trace.of_size(9001)), trace.ending), (1, {}))
+
     def test_a_child_that_only_the_system_call_makes_runs_unrecorded(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-by-the-system-call", options=("--stacks", "off")), 1, 0, 1)
         self.assertEqual(self.siblings(), [])
