@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <system_error>
 #include <utility>
 
@@ -61,10 +62,7 @@ WholeFile::WholeFile(std::string_view option, const std::string& path,
     can_write = fd_ >= 0;
   } else {
     target_ = behind_links(path);
-    can_write = (!exists || ::access(path.c_str(), W_OK) == 0) && create();
-    const int error = errno;
-    discard();
-    errno = error;
+    can_write = (!exists || ::access(path.c_str(), W_OK) == 0) && can_be_created();
   }
   if (!can_write) {
     throw UsageError(fmt::format("{} cannot write '{}': {}; give a path that you may write", option,
@@ -100,6 +98,20 @@ bool WholeFile::create() {
   if (!exists) return true;
   [[maybe_unused]] const int ignored = ::fchown(fd_, earlier.st_uid, earlier.st_gid);
   return ::fchmod(fd_, earlier.st_mode & 0777) == 0;
+}
+
+/// Creates the file and removes it. No signal ends the process in between.
+bool WholeFile::can_be_created() {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);
+  const bool is_created = create();
+  const int error = errno;
+  discard();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return is_created;
 }
 
 void WholeFile::discard() noexcept {

@@ -44,6 +44,7 @@ class WholeFile final : public std::streambuf {
  private:
   int_type overflow(int_type next) override;
   bool create();
+  bool can_be_created();
   void flush();
 
   std::string path_;

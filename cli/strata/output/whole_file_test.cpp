@@ -6,8 +6,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <ostream>
 #include <sstream>
@@ -40,6 +43,41 @@ class FullDisk {
 
  private:
   rlimit earlier_{};
+  sighandler_t handler_;
+};
+
+/// Meanwhile signals come as fast as they can, and look for a file.
+class SignalsThatLook {
+ public:
+  explicit SignalsThatLook(const char* file) : handler_(::signal(SIGALRM, look)) {
+    file_ = file;
+    looks_ = 0;
+    has_seen_ = 0;
+    constexpr itimerval kOften{{0, 20}, {0, 20}};
+    ::setitimer(ITIMER_REAL, &kOften, nullptr);
+  }
+  ~SignalsThatLook() {
+    constexpr itimerval kNever{};
+    ::setitimer(ITIMER_REAL, &kNever, nullptr);
+    ::signal(SIGALRM, handler_);
+  }
+  SignalsThatLook(const SignalsThatLook&) = delete;
+  SignalsThatLook& operator=(const SignalsThatLook&) = delete;
+
+  static int looks() { return looks_; }
+  static bool has_seen() { return has_seen_ != 0; }
+
+ private:
+  static void look(int) {
+    const int error = errno;
+    if (::access(file_, F_OK) == 0) has_seen_ = 1;
+    looks_ = looks_ + 1;
+    errno = error;
+  }
+
+  static inline const char* file_ = nullptr;
+  static inline volatile std::sig_atomic_t looks_ = 0;
+  static inline volatile std::sig_atomic_t has_seen_ = 0;
   sighandler_t handler_;
 };
 
@@ -168,6 +206,13 @@ TEST_F(WholeFileTest, RefusesAtOnceWhatCannotBeWritten) {
   EXPECT_THROW(WholeFile("--json", ""), UsageError);
   EXPECT_THROW(WholeFile("--json", folder_.path()), UsageError);
   EXPECT_THROW(WholeFile("--json", folder_.file("name/")), UsageError);
+}
+
+TEST_F(WholeFileTest, NoSignalFindsTheFileThatIsMadeAsATrial) {
+  const std::string beside = path_ + "." + std::to_string(::getpid()) + ".0.new";
+  const SignalsThatLook signals(beside.c_str());
+  while (SignalsThatLook::looks() < 1000) const WholeFile file("-o", path_);
+  EXPECT_FALSE(SignalsThatLook::has_seen());
 }
 
 TEST_F(WholeFileTest, RefusesWhatIsRead) {
