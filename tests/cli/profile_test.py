@@ -254,6 +254,7 @@ class Profiles(InFolder):
                 (("profile", str(text)), f"'{text}' is not a heap profile"),
                 (("profile", str(damaged)), f"'{damaged}' is not a heap profile: it is cut short"),
                 (("profile", str(self.folder / "none")), "cannot be read"),
+                (("profile", "/proc/self/mem"), "'/proc/self/mem' cannot be read: Input/output error"),
                 (("profile", good, "--diff", "/dev/zero"), "'/dev/zero' has more than 256 MiB; give results or a heap profile"),
                 (("profile",), "no profile given"),
                 (("profile", good, "--sample", "bytes"), "--sample 'bytes' is not in"),

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <functional>
 #include <istream>
+#include <system_error>
 #include <unordered_map>
 
 #include "shared/trace/csv.h"
@@ -74,7 +76,11 @@ class CsvReader {
 
   /// Splits the next line at commas; fields that contain commas are quoted.
   bool next_line() {
-    if (!std::getline(in_, line_)) return false;
+    if (!std::getline(in_, line_)) {
+      if (!in_.bad()) return false;
+      throw TraceError(fmt::format("'{}' cannot be read beyond line {}: {}", name_, line_number_,
+                                   std::generic_category().message(errno)));
+    }
     ++line_number_;
     std::string_view line = line_;
     if (line.ends_with('\r')) line.remove_suffix(1);

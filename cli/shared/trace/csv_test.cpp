@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <ios>
+#include <sstream>
 
 #include "shared/refusal_test.h"
 #include "shared/trace/cut.h"
@@ -28,6 +31,20 @@ std::string from_csv(const std::string& text) {
   read_csv("made.csv", in, *made.writer, [](const std::string&) {});
   return made.bytes;
 }
+
+/// A file whose disk fails after some bytes.
+class FailingFile final : public std::stringbuf {
+ public:
+  explicit FailingFile(const std::string& text) : std::stringbuf(text) {}
+
+ private:
+  int_type underflow() override {
+    const int_type next = std::stringbuf::underflow();
+    if (next != traits_type::eof()) return next;
+    errno = EIO;
+    throw std::ios_base::failure("as a file does");
+  }
+};
 
 /// A trace of a library, and of another one that is loaded in its place later.
 std::string trace_of_a_plugin_and_its_successor() {
@@ -57,6 +74,14 @@ std::string modules_of(const std::string& bytes) {
 std::vector<Event> events_from(const std::string& text) {
   const auto reader = reader_of(from_csv(text));
   return events_of(*reader);
+}
+
+TEST(TraceCsv, AFileThatCannotBeReadToItsEndIsNotTakenForAShorterOne) {
+  MadeTrace made;
+  FailingFile file("operation,object,size_bytes\nmalloc,a,8\nmalloc,b,8\nmal");
+  std::istream in(&file);
+  EXPECT_EQ(refused_with<TraceError>([&] { read_csv("made.csv", in, *made.writer, {}); }),
+            "'made.csv' cannot be read beyond line 3: Input/output error");
 }
 
 std::string csv_refusal_of(const std::string& text) {

@@ -38,6 +38,7 @@ std::string read_file(const std::string& path) {
     }
     text.append(piece, 0, length);
   }
+  if (file.bad()) throw UsageError(fmt::format("'{}' cannot be read: {}", path, ::strerror(errno)));
   return text;
 }
 
