@@ -86,6 +86,17 @@ class Leaks(unittest.TestCase):
             process.wait(timeout=300)
             self.assertEqual(os.listdir(folder), [])
 
+    def test_a_signal_before_the_program_starts_leaves_no_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(50):
+                process = subprocess.Popen([STRATA, "run", "--leaks", "--", "true"], env={**PLAIN, "TMPDIR": folder},
+                                           stderr=subprocess.DEVNULL)
+                while process.poll() is None and not os.listdir(folder):
+                    pass
+                process.terminate()
+                process.wait(timeout=60)
+                self.assertEqual(os.listdir(folder), [])
+
     def test_programs_that_it_starts_are_told_of_too(self):
         done = strata("run", "--leaks", "--", "sh", "-c", f"{LEAKY}; {LEAKY}")
         self.assertEqual(done.stderr.count(f"{KEPT} bytes in 10 allocations by"), 2, done.stderr)

@@ -269,6 +269,18 @@ class Record(Recorded):
         script.unlink()
         self.assertEqual({path: path.read_bytes() for path in self.folder.iterdir()}, before)
 
+    def test_a_signal_while_earlier_traces_make_way_leaves_none_aside(self):
+        for _ in range(5):
+            done = self.record("sh", "-c", "for i in $(seq 200); do (:); done", options=("--stacks", "off"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreaterEqual(len(self.siblings()), 200)
+            process = subprocess.Popen([STRATA, "record", "-o", str(self.path), "--", "true"], stderr=subprocess.DEVNULL)
+            while process.poll() is None and not any(self.folder.glob("*.old")):
+                pass
+            process.terminate()
+            process.wait(timeout=60)
+            self.assertEqual(list(self.folder.glob("*.old")), [])
+
     def test_the_end_is_the_commands_own_where_standard_error_is_closed_or_full(self):
         for redirection in ("2>&-", "2>/dev/full", ">&- 2>&-"):
             done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', STRATA, "record", "-o",

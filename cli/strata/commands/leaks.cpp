@@ -121,16 +121,21 @@ std::vector<Kept> report_all(TemporaryFolder& folder, const ProcessResult& resul
 }  // namespace
 
 int run_for_leaks(ProcessPlan plan, const std::string& profile) {
-  TemporaryFolder folder("strata-leaks");
-  plan.environment.set("STRATA_PROFILE", folder.file("%p.pb"));
-  plan.environment.set("STRATA_PROFILE_RATE", "1");  // exact counts, not estimates
+  std::optional<TemporaryFolder> folder;
   std::vector<Kept> kept;
-  const ProcessResult result = run_beside(plan, [&](const ProcessResult& end) {
+  RunMoments moments;
+  moments.before_start = [&] {
+    folder.emplace("strata-leaks");
+    plan.environment.set("STRATA_PROFILE", folder->file("%p.pb"));
+    plan.environment.set("STRATA_PROFILE_RATE", "1");  // exact counts, not estimates
+  };
+  moments.at_end = [&](const ProcessResult& end) {
     if (end.end != ProcessResult::End::kNotStarted) {
-      kept = report_all(folder, end, plan.arguments.front(), profile);
+      kept = report_all(*folder, end, plan.arguments.front(), profile);
     }
-    folder.remove();
-  });
+    folder.reset();
+  };
+  const ProcessResult result = run_beside(plan, moments);
   // Signals are unblocked by now, because opening a pipe may wait for its reader.
   for (const Kept& one : kept) write(one);
   if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "commands/command.h"
@@ -188,12 +189,17 @@ class RecordCommand final : public Command {
   }
 
   int run(const ProcessPlan& plan, const fs::path& file) const {
-    EarlierTraces earlier(file);
-    const ProcessResult result = run_beside(
-        plan, {}, [&] { earlier.remove(); }, toggling_signal());
+    std::optional<EarlierTraces> earlier;
+    RunMoments moments;
+    moments.before_start = [&] { earlier.emplace(file); };
+    moments.after_start = [&] { earlier->remove(); };
+    moments.at_end = [&](const ProcessResult& end) {
+      if (end.end == ProcessResult::End::kNotStarted) earlier.reset();
+    };
+    const ProcessResult result = run_beside(plan, moments, toggling_signal());
     const std::string process = std::to_string(result.process);
     const fs::path own = name_for_process(file.string(), process);
-    std::vector<fs::path> traces = earlier.later_traces();
+    std::vector<fs::path> traces = earlier->later_traces();
     if (own != file) traces = traces_of_process(own);
     tell(own, traces, name_for_process(output_, process), plan.arguments.front(), why_nothing());
     if (result.end == ProcessResult::End::kKilled) die_by_signal(result.code);

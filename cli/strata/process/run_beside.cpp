@@ -26,14 +26,13 @@ sigset_t passed_on(int another) {
 
 }  // namespace
 
-ProcessResult run_beside(const ProcessPlan& plan,
-                         const std::function<void(const ProcessResult&)>& at_end,
-                         const std::function<void()>& at_start, int signal) {
+ProcessResult run_beside(const ProcessPlan& plan, const RunMoments& moments, int signal) {
+  const BlockedSignals signals(passed_on(signal));
+  if (moments.before_start) moments.before_start();
   int error_pipe[2];
   if (::pipe2(error_pipe, O_CLOEXEC) != 0) {
     throw std::system_error(errno, std::generic_category(), "pipe");
   }
-  const BlockedSignals signals(passed_on(signal));
   const pid_t child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
@@ -46,7 +45,7 @@ ProcessResult run_beside(const ProcessPlan& plan,
   int exec_error = 0;
   const bool is_refused = ::read(error_pipe[0], &exec_error, sizeof exec_error) > 0;
   ::close(error_pipe[0]);
-  if (!is_refused && at_start) at_start();
+  if (!is_refused && moments.after_start) moments.after_start();
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) != child) {
     siginfo_t info{};
@@ -62,7 +61,7 @@ ProcessResult run_beside(const ProcessPlan& plan,
     result.end = ProcessResult::End::kNotStarted;
     result.code = exec_error;
   }
-  if (at_end) at_end(result);
+  if (moments.at_end) moments.at_end(result);
   if (is_refused) refuse_start(plan, exec_error);
   return result;
 }
