@@ -1,6 +1,7 @@
 // When the heap begins, the program has taken all pthread keys of the C library. Later it deletes
 // them: from then on the malloc learns when threads end, and their caches are used again.
 
+#include <limits.h>
 #include <pthread.h>
 
 #include <cstdlib>

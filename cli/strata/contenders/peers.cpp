@@ -7,7 +7,10 @@ namespace {
 
 constexpr Peer kPeers[] = {
     {"jemalloc", {"libjemalloc.so"}, "libjemalloc2", "FreeBSD's and Facebook's arenas"},
-    {"mimalloc", {"libmimalloc.so"}, "libmimalloc2.0 or libmimalloc3", "Microsoft's sharded free lists"},
+    {"mimalloc",
+     {"libmimalloc.so"},
+     "libmimalloc2.0 or libmimalloc3",
+     "Microsoft's sharded free lists"},
     {"tcmalloc",
      {"libtcmalloc_minimal.so", "libtcmalloc.so"},
      "libtcmalloc-minimal4 or libtcmalloc-minimal4t64",
