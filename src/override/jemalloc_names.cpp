@@ -1,7 +1,7 @@
 // jemalloc's functions beside those of the C library (its manual's "non-standard API"). Programs
 // that are linked with its shared library, such as redis and BIND, mix the two: memory of mallocx()
 // goes to malloc_usable_size() and free(). So where malloc is ours, these have to be, too. Arenas
-// and caches that flags name play no part; mallctl() stays jemalloc's, and speaks of its own, empty,
+// and caches that flags name play no part; mallctl() stays jemalloc's, and tells of its own, empty,
 // heap.
 // \source  jemalloc 5.3, jemalloc(3)
 
