@@ -61,8 +61,7 @@ struct Counts {
 std::string ending_of(const trace::Reader& trace) {
   if (trace.is_cut())
     return "unknown: the program was killed, or replaced itself by exec, or the disk was full, or "
-           "a "
-           "seccomp filter killed the recorder's thread";
+           "a seccomp filter killed the recorder's thread";
   const std::string reason = trace::property(trace.ending(), "reason");
   if (reason == "exit") return "with the program";
   if (reason == "time") return "after the time given by --for";
