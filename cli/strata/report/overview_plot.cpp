@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 #include <tuple>
+#include <utility>
 
 #include "measure/metric.h"
 #include "output/text.h"
@@ -52,6 +54,18 @@ OverviewRow row_of(const Cell& cell, const std::string& metric) {
     row.shares.push_back(metric.empty() ? as_speed(share, used) : share);
   }
   return row;
+}
+
+const Row* baseline_of(const Cell& cell) { return baseline_of(cell, *cell.entries.front().row); }
+
+/// What most cells are relative to. The others lack its result.
+std::string usual_baseline(const Arrangement& all) {
+  std::map<std::string, int> times;
+  for (const Cell& cell : all.cells) {
+    if (const Row* base = baseline_of(cell)) ++times[base->contender];
+  }
+  const auto most = std::ranges::max_element(times, {}, &std::pair<const std::string, int>::second);
+  return most != times.end() ? most->first : "";
 }
 
 /// The overview in words: which contender is better than the baseline, and how often.
@@ -105,16 +119,16 @@ Plot overview_plot(const Arrangement& all, const std::string& metric) {
   double low = 0.8;
   double high = 1.25;
   std::vector<std::string> names;
-  std::string base;
+  const std::string base = usual_baseline(all);
   for (const Cell& cell : all.cells) {
+    const Row* own = baseline_of(cell);
+    if (own == nullptr || own->contender != base) continue;
     OverviewRow row = row_of(cell, metric);
     if (row.shares.empty()) continue;
     for (const Share& share : row.shares) {
       low = std::min(low, share.at);
       high = std::max(high, share.at);
     }
-    const Row* first = baseline_of(cell, *cell.entries.front().row);
-    if (first != nullptr) base = first->contender;
     names.push_back(cell.name());
     rows.push_back(std::move(row));
   }

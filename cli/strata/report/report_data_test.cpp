@@ -285,6 +285,15 @@ TEST(Plots, WhoIsBetterInMostLoadsIsNamedFirst) {
             "Faster than system: always in 2 of 2, once in 1 of 2");
 }
 
+TEST(Plots, ALoadThatTheBaselineFailedHasNoPlaceAmongThoseRelativeToIt) {
+  std::vector<Json> rows = {row("system", 4e6),      row("strata", 5e6),    row("other", 3e6),
+                            row("system", 4e6, 2),   row("strata", 5e6, 2), row("other", 3e6, 2),
+                            failed_row("system", 4), row("strata", 4e6, 4), row("other", 5e6, 4)};
+  const Plot plot = overview_plot(arrange(read(results(rows))), "");
+  EXPECT_EQ(plot.title, "Faster than system: strata in 2 of 2");
+  EXPECT_THAT(plot.marks.front().tip, "system is 1");
+}
+
 TEST(Plots, AClockThatStandsStillHasAPlace) {
   Json json = row("strata", 20);
   json["latencies"]["alloc"] = latency({0.001});
