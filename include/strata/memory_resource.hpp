@@ -146,10 +146,13 @@ class MemoryResource<PageArena> final : public std::pmr::memory_resource {
 };
 
 /// The malloc as a resource that lives for ever: std::pmr::set_default_resource(malloc_resource()).
-inline std::pmr::memory_resource* malloc_resource() noexcept {
+/// A template, so that a program needs the malloc only if it calls it: GCC 16 takes each class that
+/// it knows for one that a call of std::pmr might lead to.
+template <typename Source = Malloc>
+std::pmr::memory_resource* malloc_resource() noexcept {
   // Never destroyed: containers in static storage may free after every destructor has run.
-  alignas(MemoryResource<>) static unsigned char storage[sizeof(MemoryResource<>)];
-  static auto* resource = ::new (static_cast<void*>(storage)) MemoryResource<>();
+  alignas(MemoryResource<Source>) static unsigned char storage[sizeof(MemoryResource<Source>)];
+  static auto* resource = ::new (static_cast<void*>(storage)) MemoryResource<Source>();
   return resource;
 }
 
