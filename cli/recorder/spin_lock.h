@@ -14,7 +14,7 @@ class SpinLock {
   void lock() noexcept {
     lock_while([] { return true; });
   }
-  /// Waits only while the condition is true.
+  /// Waits only while the condition is true; after that the caller goes on without the lock.
   template <typename Condition>
   void lock_while(Condition condition) noexcept {
     // acquire pairs with unlock()'s release.

@@ -414,7 +414,8 @@ class MallocInstance {
   // are; threads to which it hands the objects see it, too (verified_frees.cpp).
   std::atomic<Options::Checks> checks_now_{Options::Checks::kBasic};
   std::atomic<std::uint64_t> verified_{0};  // relaxed: a sum
-  // Whether this process was forked, by one that had more threads. Changes in a child that has one.
+  // Whether this process is the child of a fork and its parent had more threads. Changes only while
+  // the child has one thread.
   bool has_lost_threads_ = false;
   SpareMemory& spare_;
   MallocHost& host_;

@@ -1,8 +1,7 @@
-// jemalloc's functions beside those of the C library (its manual's "non-standard API"). Programs
-// that are linked with its shared library, such as redis and BIND, mix the two: memory of mallocx()
-// goes to malloc_usable_size() and free(). So where malloc is ours, these have to be, too. Arenas
-// and caches that flags name play no part; mallctl() stays jemalloc's, and tells of its own, empty,
-// heap.
+// jemalloc's functions beside those of the C library (its manual's "non-standard API"). A program
+// that is linked with its shared library may mix the two: redis 8 asks malloc_usable_size() about
+// blocks of mallocx(). So where malloc is ours, these have to be, too. Arenas and caches that flags
+// name play no part; mallctl() stays jemalloc's, and tells of its own, empty, heap.
 // \source  jemalloc 5.3, jemalloc(3)
 
 #include <strata/malloc.h>
@@ -39,14 +38,12 @@ void clear_behind(void* block, std::size_t bytes) noexcept {
 extern "C" {
 
 STRATA_API void* mallocx(std::size_t bytes, int flags) noexcept {
-  if ((flags & kZero) == 0) {
-    return is_aligned_anyway(flags) ? strata::allocate(bytes)
-                                    : strata::allocate_aligned(alignment_of(flags), bytes);
-  }
+  const bool is_cleared = (flags & kZero) != 0;
+  if (is_aligned_anyway(flags) && !is_cleared) return strata::allocate(bytes);
   void* const block = is_aligned_anyway(flags)
                           ? strata::allocate_zeroed(1, bytes)
                           : strata::allocate_aligned(alignment_of(flags), bytes);
-  if (block != nullptr) clear_behind(block, is_aligned_anyway(flags) ? bytes : 0);
+  if (is_cleared && block != nullptr) clear_behind(block, is_aligned_anyway(flags) ? bytes : 0);
   return block;
 }
 
