@@ -18,8 +18,9 @@ namespace strata {
 ///
 /// It begins with one shard. A thread that repeatedly waits for others in its shard moves to the
 /// shard with the fewest threads, or to a new one, so only contention pays for shards. A thread
-/// moves one class at a time. In a large heap on several processors, a thread that has already
-/// moved moves a class of large objects the first time it has to wait.
+/// moves one class at a time. A class has more shards than there are processors only if it has
+/// enough memory for each. In a large heap on several processors, a thread that has already moved
+/// moves a class of large objects the first time it has to wait.
 ///
 /// A thread also moves a class if it gets batches of it in a shard where another thread gets some,
 /// too. Otherwise neighbouring objects would belong to different threads, whose processors would
@@ -281,6 +282,7 @@ class Central {
   std::size_t sort_homeward(void** objects, std::size_t count, Was was) noexcept;
   void note_met(Place& place, unsigned size_class) noexcept;
   bool is_left_behind(const Place& place, unsigned size_class) const noexcept;
+  bool is_worth_a_shard(unsigned size_class) const noexcept;
   void note_batch(Place& place, CentralShard& shard, unsigned size_class) noexcept;
   static bool is_batch(unsigned size_class, std::size_t count) noexcept;
   bool claims_apart(const Place& place, const CentralShard& shard, unsigned size_class,
@@ -296,6 +298,7 @@ class Central {
   std::uint8_t least_used_lane() const noexcept STRATA_REQUIRES(lock_);
   std::uint8_t next_lane_of(const CentralShard& moved_to) const noexcept STRATA_REQUIRES(lock_);
   static void move_class(Place& place, unsigned size_class) noexcept;
+  static void lengthen_patience(Place& place) noexcept;
   void move_thread(Place& place) noexcept;
   std::size_t claim_elsewhere(CentralShard& shard, unsigned size_class, void** end,
                               std::size_t count, bool is_apart) noexcept;

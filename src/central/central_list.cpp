@@ -23,7 +23,7 @@ void CentralList::tell_tally() noexcept {
 /// Subtracts an unlisted span from the counts.
 void CentralList::uncount(Span& span) noexcept {
   add_pending(-static_cast<std::ptrdiff_t>(span.pending_bytes()));
-  --span_count_;
+  add_to(span_count_, ~std::size_t{0});
   add_to(free_, std::size_t{0} - span.free_count);
 }
 
@@ -60,7 +60,7 @@ void CentralList::receive(Span& span) noexcept {
   // release: anyone who frees an object reads it without the lock, and finds this list there; what
   // was read is checked under the lock.
   std::atomic_ref<std::uint8_t>(span.shard).store(shard_, std::memory_order_release);
-  ++span_count_;
+  add_to(span_count_, std::size_t{1});
   add_to(free_, std::size_t{span.free_count});
   add_pending(static_cast<std::ptrdiff_t>(span.pending_bytes()));
   note_place(span);
@@ -109,7 +109,8 @@ void CentralList::forget_spans() noexcept {
   for (std::uint32_t& listed : listed_) listed = 0;
   kept_.forget_all();
   nonempty_ = 0;
-  least_kept_ = span_count_ = returned_ = away_ = nearly_empty_away_ = 0;
+  least_kept_ = returned_ = away_ = nearly_empty_away_ = 0;
+  span_count_.store(0, std::memory_order_relaxed);
   is_compacting_.store(false, std::memory_order_relaxed);
   watched_from_ = worth_compacting(size_class_);
   anew_at_ = kPlaces;
@@ -235,9 +236,9 @@ void CentralList::unlist(Span& span, std::uint32_t free_count) noexcept {
 
 CentralList::Statistics CentralList::statistics() noexcept {
   LockGuard guard(lock_);
-  return {span_count_,
-          span_count_ * span_pages_of(size_class_),
-          span_count_ * objects_per_span_ - free_objects(),
+  return {span_count(),
+          span_count() * span_pages_of(size_class_),
+          span_count() * objects_per_span_ - free_objects(),
           free_objects(),
           kept_spans(),
           lock_.waits() + holes_lock_.waits()};
@@ -294,7 +295,7 @@ void CentralList::check_invariants() noexcept {
   }
   STRATA_INVARIANT(kept == kept_spans() && least_kept_ <= kept, "kept spans are miscounted");
   STRATA_INVARIANT(away_ != 0 || free == free_objects(), "free objects are miscounted");
-  STRATA_INVARIANT(listed + kept + away_ == span_count_, "a span is listed twice, or not at all");
+  STRATA_INVARIANT(listed + kept + away_ == span_count(), "a span is listed twice, or not at all");
 }
 
 }  // namespace strata

@@ -152,7 +152,8 @@ class CentralList {
   unsigned shard() const noexcept { return shard_; }
   std::size_t span_bytes() const noexcept { return span_pages_of(size_class_) * kPageBytes; }
 
-  /// Spans without a claimed object, and free objects in all spans: hints, without the lock.
+  /// All spans, those without a claimed object, and free objects in all: hints, without the lock.
+  std::size_t span_count() const noexcept { return span_count_.load(std::memory_order_relaxed); }
   std::size_t kept_spans() const noexcept { return kept_count_.load(std::memory_order_relaxed); }
   std::size_t free_objects() const noexcept { return free_.load(std::memory_order_relaxed); }
   /// Bytes of free objects on pages not decommitted yet: a hint, without the lock.
@@ -350,12 +351,12 @@ class CentralList {
   std::size_t began_ STRATA_GUARDED_BY(lock_) = 0;  // used_spans() then
   std::size_t began_claimed_ STRATA_GUARDED_BY(lock_) = 0;
   std::uint32_t patience_ STRATA_GUARDED_BY(lock_) = 1;  // grows while compacting gains nothing
-  std::size_t span_count_ STRATA_GUARDED_BY(lock_) = 0;
   // Spans in no list while their holes are decommitted; and of them, those that were in the list of
   // nearly empty ones.
   std::size_t away_ STRATA_GUARDED_BY(lock_) = 0;
   std::size_t nearly_empty_away_ STRATA_GUARDED_BY(lock_) = 0;
   std::ptrdiff_t said_ STRATA_GUARDED_BY(lock_) = 0;  // the part of pending_ that the tally knows
+  std::atomic<std::size_t> span_count_{0};
   std::atomic<std::ptrdiff_t> pending_{0};
   std::atomic<std::size_t> free_{0};
 };

@@ -56,7 +56,7 @@ std::size_t CentralList::free_in_use() const noexcept {
 
 /// All objects of those spans.
 std::size_t CentralList::objects_in_use() const noexcept {
-  return (span_count_ - kept_spans()) * objects_per_span_;
+  return (span_count() - kept_spans()) * objects_per_span_;
 }
 
 bool CentralList::has_free(std::size_t share) const noexcept {
@@ -76,7 +76,7 @@ bool CentralList::has_little_free() const noexcept {
 /// Twice the spans in use, less those that are nearly empty while the list compacts. Holes of
 /// those may be on their way to the kernel.
 std::size_t CentralList::used_spans() const noexcept {
-  return 2 * (span_count_ - kept_spans()) - listed_[kNearlyEmpty] - nearly_empty_away_;
+  return 2 * (span_count() - kept_spans()) - listed_[kNearlyEmpty] - nearly_empty_away_;
 }
 
 /// Counts returned objects, and starts or ends compacting accordingly.

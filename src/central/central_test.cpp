@@ -1062,6 +1062,7 @@ TEST_F(BusyCentralTest, AThreadPassesByAListThatAnotherIsAt) {
 }
 
 TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
+  central.set_most_shards(2, 3);
   std::vector<void*> objects = claim_and_free_some(64);
   central.leave(places[1]);  // so that there is room in the other shard
   // Where the thread's next object is.
@@ -1083,6 +1084,35 @@ TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
   central.enter(places[1]);
   central.release_to_spans(c, elsewhere, 2);
   central.release_to_spans(c, objects.data() + 40, 24);
+}
+
+/// Where as many shards as processors have the class, a thread often meets one that was interrupted.
+TEST_F(BusyCentralTest, AClassHasMoreShardsThanProcessorsOnlyIfItHasMemoryForEach) {
+  central.set_most_shards(3, 2);
+  Central::Place neighbour(central);
+  central.enter(neighbour);
+  std::vector<void*> objects = claim_and_free_some(64);
+  const auto moves_when_it_meets = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      while_busy(c, objects[40], [&] {
+        void* object = nullptr;
+        EXPECT_EQ(central.claim(places[0], c, &object + 1, 1), 1u);
+        central.release_to_spans(c, &object, 1);
+      });
+    }
+    return places[0].take_moved(c);
+  };
+  EXPECT_FALSE(moves_when_it_meets(20)) << "two spans in two shards";
+  std::vector<void*> more(1024);
+  for (std::size_t left = more.size(); left != 0;)
+    left -= central.claim(places[0], c, more.data() + left, std::min<std::size_t>(left, 64));
+  EXPECT_TRUE(moves_when_it_meets(200));
+  EXPECT_EQ(central.shard_count(), 3u);
+
+  central.release_to_spans(c, elsewhere, 2);
+  central.release_to_spans(c, objects.data() + 40, 24);
+  central.release_to_spans(c, more.data(), more.size());
+  central.leave(neighbour);
 }
 
 /// The thread has a shard of its own already, and its batches have few objects.
