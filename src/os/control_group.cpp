@@ -79,11 +79,16 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
   return false;
 }
 
-/// Reads a number of bytes from a file of one line; "max" and anything but a number is no limit.
-std::size_t read_limit(const char* path) noexcept {
+/// Reads a number of bytes from the first line of a file that begins so, behind that; "max" and
+/// anything but a number is no limit.
+std::size_t read_limit(const char* path, std::string_view start = {}) noexcept {
   LineReader lines(path);
   std::string_view line;
-  if (!lines.next(line) || line.empty()) return kNoLimit;
+  do {
+    if (!lines.next(line)) return kNoLimit;
+  } while (!begins_with(line, start));
+  line.remove_prefix(start.size());
+  if (line.empty()) return kNoLimit;
   std::size_t value = 0;
   for (const char c : line) {
     if (c < '0' || c > '9') return kNoLimit;
@@ -120,10 +125,28 @@ bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexc
   return false;
 }
 
-/// Finds where the hierarchy is mounted, and which of its groups the mount shows as its root.
-bool find_mount(const char* root, const Hierarchy& hierarchy, Path& mount, Path& shown) noexcept {
+/// Takes from the start of a group's path the one that a mount shows as its root.
+/// \returns  false if the group is not there: with ".." the kernel names what is outside of the
+///           process's namespace of groups.
+bool take_shown(std::string_view& group, std::string_view shown) noexcept {
+  if (shown == "/") shown = {};
+  if (!begins_with(group, shown)) return false;
+  std::string_view inside = group;
+  inside.remove_prefix(shown.size());
+  const bool is_there =
+      (inside.empty() || inside[0] == '/') && !begins_with(inside, "/../") && inside != "/..";
+  if (is_there) group = inside;
+  return is_there;
+}
+
+/// Finds where the hierarchy is mounted. Of several mounts, which may show other groups than this
+/// process's (the host's, or another container's), takes the first one that has its group.
+/// \param group  becomes its path from the mount's root; empty if no mount has it
+bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& group,
+                Path& mount) noexcept {
   LineReader lines(Path().add(root).add("/proc/self/mountinfo").c_str());
   std::string_view line;
+  bool is_found = false;
   while (lines.next(line)) {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
@@ -133,37 +156,35 @@ bool find_mount(const char* root, const Hierarchy& hierarchy, Path& mount, Path&
     take_part(behind, ' ');  // its source
     if (*hierarchy.controller != '\0' && !has_word(behind, hierarchy.controller)) continue;
     for (int field = 0; field < 3; ++field) take_part(line, ' ');
-    shown.add_unescaped(take_part(line, ' '));
-    mount.add_unescaped(take_part(line, ' '));
-    return true;
+    const bool has_group = take_shown(group, Path().add_unescaped(take_part(line, ' ')).view());
+    if (has_group || !is_found) mount = Path().add_unescaped(take_part(line, ' '));
+    if (has_group) return true;
+    is_found = true;
   }
-  return false;
-}
-
-/// Whether a group is another one, or within it.
-bool is_within(std::string_view group, std::string_view other) noexcept {
-  return begins_with(group, other) && (group.size() == other.size() || group[other.size()] == '/');
+  group = {};
+  return is_found;
 }
 
 /// The smallest limit from the group up to the root of the mount.
 std::size_t limit_in(const char* root, const Hierarchy& hierarchy) noexcept {
   Path group;
   Path mount;
-  Path shown;
-  if (!find_group(root, hierarchy, group) || !find_mount(root, hierarchy, mount, shown))
-    return kNoLimit;
-  // A container's mount may show its own group as the root: then the part above is not there.
+  if (!find_group(root, hierarchy, group)) return kNoLimit;
   std::string_view inside = group.view();
-  if (shown.view() != "/" && is_within(inside, shown.view()))
-    inside.remove_prefix(shown.view().size());
+  if (!find_mount(root, hierarchy, inside, mount)) return kNoLimit;
   Path folder;
   folder.add(root).add(mount.view());
   const std::size_t top = folder.view().size();
   if (inside != "/") folder.add(inside);
+  const auto path_of = [&](const char* file) noexcept {
+    return Path().add(folder.view()).add(file);
+  };
   std::size_t least = kNoLimit;
+  // Version 1 says what the groups above allow, even those that the mount does not show.
+  if (*hierarchy.controller != '\0')
+    least = read_limit(path_of("/memory.stat").c_str(), "hierarchical_memory_limit ");
   do {
-    Path file;
-    least = std::min(least, read_limit(file.add(folder.view()).add(hierarchy.limit_file).c_str()));
+    least = std::min(least, read_limit(path_of(hierarchy.limit_file).c_str()));
   } while (folder.view().size() > top && folder.cut_last_part(top));
   return least;
 }

@@ -71,6 +71,18 @@ TEST_F(ControlGroup, VersionOneIsReadWhereItsMemoryControllerIs) {
   EXPECT_EQ(allowed(), 20 * kMiB);
 }
 
+TEST_F(ControlGroup, VersionOneTellsTheLimitOfGroupsThatAContainerDoesNotSee) {
+  write("/proc/self/cgroup", "4:memory:/docker/0123\n");
+  write("/proc/self/mountinfo",
+        "35 31 0:32 /docker/0123 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("/sys/fs/cgroup/memory/memory.stat",
+        "cache 4096\nunevictable 0\nhierarchical_memory_limit 41943040\ntotal_cache 0\n");
+  EXPECT_EQ(allowed(), 40 * kMiB);
+  write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "20971520\n");
+  EXPECT_EQ(allowed(), 20 * kMiB);
+}
+
 TEST_F(ControlGroup, NamesOfGroupsMayHaveBackslashesAndSpaces) {
   write("/proc/self/cgroup", "4:memory:/machine.slice/machine-a\\x2db.scope/the inner\n");
   write(
@@ -88,6 +100,38 @@ TEST_F(ControlGroup, AGroupIsNotWithinOneWhoseNameItOnlyBeginsWith) {
         "35 31 0:32 /docker/01 /sys/fs/cgroup/memory ro - cgroup cgroup memory\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "41943040\n");
   EXPECT_EQ(allowed(), 40 * kMiB);
+}
+
+TEST_F(ControlGroup, OfSeveralMountsOneThatHasTheGroupCounts) {
+  // A container that has the host's groups as well; then one with another container's.
+  write("/proc/self/cgroup", "0::/\n");
+  write("/proc/self/mountinfo",
+        "30 24 0:26 /../.. /host ro - cgroup2 cgroup rw\n"
+        "31 24 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n");
+  write("/sys/fs/cgroup/memory.max", "50331648\n");
+  EXPECT_EQ(allowed(), 48 * kMiB);
+  write("/proc/self/cgroup", "0::/mine\n");
+  write("/proc/self/mountinfo",
+        "30 24 0:26 /other /other ro - cgroup2 cgroup rw\n"
+        "31 24 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+        "32 24 0:26 /another /another ro - cgroup2 cgroup rw\n");
+  write("/other/memory.max", "4194304\n");
+  write("/another/memory.max", "4194304\n");
+  write("/sys/fs/cgroup/mine/memory.max", "33554432\n");
+  EXPECT_EQ(allowed(), 32 * kMiB);
+}
+
+TEST_F(ControlGroup, AGroupOutsideOfItsNamespaceIsFoundWhereAMountHasIt) {
+  write("/proc/self/cgroup", "0::/../sibling\n");
+  write("/proc/self/mountinfo",
+        "31 24 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+        "32 24 0:26 /.. /above ro - cgroup2 cgroup rw\n");
+  write("/sys/fs/sibling/memory.max", "4194304\n");  // no group
+  write("/above/sibling/memory.max", "33554432\n");
+  EXPECT_EQ(allowed(), 32 * kMiB);
+  write("/proc/self/cgroup", "0::/../../far\n");
+  write("/far/memory.max", "4194304\n");  // no group
+  EXPECT_EQ(allowed(), machine_);
 }
 
 TEST_F(ControlGroup, NonsenseIsNoLimit) {
