@@ -20,6 +20,12 @@ constexpr std::size_t kNoLimit = ~std::size_t{0};
 /// A path built in place; one that does not fit is empty, and cannot be opened.
 class Path {
  public:
+  /// Begins again, with nothing.
+  Path& clear() noexcept {
+    failed_ = false;
+    size_ = 0;
+    return add({});
+  }
   Path& add(std::string_view part) noexcept {
     if (failed_ || part.size() >= sizeof text_ - size_) {
       failed_ = true;
@@ -108,9 +114,14 @@ struct Hierarchy {
 constexpr Hierarchy kHierarchies[] = {{"cgroup2", "", "/memory.max"},
                                       {"cgroup", "memory", "/memory.limit_in_bytes"}};
 
-/// Finds this process's group in the hierarchy, as the kernel names it from the hierarchy's root.
-bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexcept {
-  LineReader lines(Path().add(root).add("/proc/self/cgroup").c_str());
+// Not on the stack, which may be a small thread's.
+constinit Path g_group;   // of this process, as the kernel names it from the hierarchy's root
+constinit Path g_folder;  // where that group is
+constinit Path g_other;   // for one step
+
+/// Finds g_group in the hierarchy.
+bool find_group(const char* root, const Hierarchy& hierarchy) noexcept {
+  LineReader lines(g_other.clear().add(root).add("/proc/self/cgroup").c_str());
   std::string_view line;
   while (lines.next(line)) {
     take_part(line, ':');
@@ -119,7 +130,7 @@ bool find_group(const char* root, const Hierarchy& hierarchy, Path& group) noexc
                              ? controllers.empty()
                              : has_word(controllers, hierarchy.controller);
     if (!is_ours) continue;
-    group.add(line);
+    g_group.clear().add(line);
     return true;
   }
   return false;
@@ -139,12 +150,12 @@ bool take_shown(std::string_view& group, std::string_view shown) noexcept {
   return is_there;
 }
 
-/// Finds where the hierarchy is mounted. Of several mounts, which may show other groups than this
-/// process's (the host's, or another container's), takes the first one that has its group.
+/// Finds where the hierarchy is mounted, which becomes g_folder. Of several mounts, which may show
+/// other groups than this process's (the host's, or another container's), takes the first one that
+/// has its group.
 /// \param group  becomes its path from the mount's root; empty if no mount has it
-bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& group,
-                Path& mount) noexcept {
-  LineReader lines(Path().add(root).add("/proc/self/mountinfo").c_str());
+bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& group) noexcept {
+  LineReader lines(g_other.clear().add(root).add("/proc/self/mountinfo").c_str());
   std::string_view line;
   bool is_found = false;
   while (lines.next(line)) {
@@ -156,8 +167,9 @@ bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& 
     take_part(behind, ' ');  // its source
     if (*hierarchy.controller != '\0' && !has_word(behind, hierarchy.controller)) continue;
     for (int field = 0; field < 3; ++field) take_part(line, ' ');
-    const bool has_group = take_shown(group, Path().add_unescaped(take_part(line, ' ')).view());
-    if (has_group || !is_found) mount = Path().add_unescaped(take_part(line, ' '));
+    const bool has_group =
+        take_shown(group, g_other.clear().add_unescaped(take_part(line, ' ')).view());
+    if (has_group || !is_found) g_folder.clear().add(root).add_unescaped(take_part(line, ' '));
     if (has_group) return true;
     is_found = true;
   }
@@ -165,27 +177,25 @@ bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& 
   return is_found;
 }
 
+/// Reads a file of the group that g_folder is.
+std::size_t read_limit_in_folder(const char* file, std::string_view start = {}) noexcept {
+  return read_limit(g_other.clear().add(g_folder.view()).add(file).c_str(), start);
+}
+
 /// The smallest limit from the group up to the root of the mount.
 std::size_t limit_in(const char* root, const Hierarchy& hierarchy) noexcept {
-  Path group;
-  Path mount;
-  if (!find_group(root, hierarchy, group)) return kNoLimit;
-  std::string_view inside = group.view();
-  if (!find_mount(root, hierarchy, inside, mount)) return kNoLimit;
-  Path folder;
-  folder.add(root).add(mount.view());
-  const std::size_t top = folder.view().size();
-  if (inside != "/") folder.add(inside);
-  const auto path_of = [&](const char* file) noexcept {
-    return Path().add(folder.view()).add(file);
-  };
+  if (!find_group(root, hierarchy)) return kNoLimit;
+  std::string_view inside = g_group.view();
+  if (!find_mount(root, hierarchy, inside)) return kNoLimit;
+  const std::size_t top = g_folder.view().size();
+  if (inside != "/") g_folder.add(inside);
   std::size_t least = kNoLimit;
   // Version 1 says what the groups above allow, even those that the mount does not show.
   if (*hierarchy.controller != '\0')
-    least = read_limit(path_of("/memory.stat").c_str(), "hierarchical_memory_limit ");
+    least = read_limit_in_folder("/memory.stat", "hierarchical_memory_limit ");
   do {
-    least = std::min(least, read_limit(path_of(hierarchy.limit_file).c_str()));
-  } while (folder.view().size() > top && folder.cut_last_part(top));
+    least = std::min(least, read_limit_in_folder(hierarchy.limit_file));
+  } while (g_folder.view().size() > top && g_folder.cut_last_part(top));
   return least;
 }
 

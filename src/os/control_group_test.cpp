@@ -1,6 +1,8 @@
 #include "os/control_group.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -160,6 +162,23 @@ TEST_F(ControlGroup, LinesOfAnyLengthAreSteppedOver) {
             " rw - overlay overlay rw\n31 24 0:26 / /cg rw - cgroup2 cgroup2 rw");
   write("/cg/g/memory.max", "12582912");
   EXPECT_EQ(allowed(), 12 * kMiB);
+}
+
+TEST_F(ControlGroup, TheSmallestStackIsEnough) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  const auto least = static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN));
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, least), 0);
+  std::size_t allowed = 0;
+  const auto ask = [](void* out) -> void* {
+    *static_cast<std::size_t*>(out) = allowed_memory_bytes();
+    return nullptr;
+  };
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, ask, &allowed), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(allowed, allowed_memory_bytes());
 }
 
 TEST_F(ControlGroup, TheRealSystemHasAnAnswer) {
