@@ -34,7 +34,8 @@ class Root {
 
   static constexpr const char* kFiles[] = {"/proc/self/cgroup", "/proc/self/mountinfo",
                                            "/g/memory.max",     "/g/memory.limit_in_bytes",
-                                           "/g/a/memory.max",   "/g/a/memory.limit_in_bytes"};
+                                           "/g/a/memory.max",   "/g/a/memory.limit_in_bytes",
+                                           "/g/memory.stat"};
 
   void write(const char* file, std::string_view text) {
     std::FILE* const out = std::fopen((path_ + std::string(file)).c_str(), "w");
