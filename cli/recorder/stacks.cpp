@@ -65,8 +65,9 @@ std::uint32_t StackTree::child_of(std::uint32_t parent, std::uintptr_t address) 
   const std::uint32_t number = count_.load(std::memory_order_relaxed) + 1;
   if (number > kMostNodes) return 0;
   nodes_[number] = {parent, address};
-  places_[at].store(number, std::memory_order_release);
+  // Counted first: whoever finds it may name it in a record at once.
   count_.store(number, std::memory_order_release);
+  places_[at].store(number, std::memory_order_release);
   return number;
 }
 

@@ -28,7 +28,8 @@ class StackTree {
   /// \returns  The node of a stack, given innermost frame first; 0 if the tree is full.
   std::uint32_t node_of(const std::uintptr_t* frames, std::size_t count) noexcept;
 
-  /// Nodes are numbered from 1 to count(). acquire: they are complete.
+  /// Nodes are numbered from 1 to count(). acquire: they are complete. Whoever has a node's number
+  /// finds it counted.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   trace::StackNode node(std::uint32_t number) const noexcept { return nodes_[number]; }
 
@@ -49,7 +50,7 @@ class StackTree {
   SpinLock lock_;
   trace::StackNode* nodes_ = nullptr;
   /// release by the thread that adds a node, acquire by the one that looks it up: the node is
-  /// complete.
+  /// complete, and counted.
   std::atomic<std::uint32_t>* places_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<std::uint32_t> last_old_{0};
