@@ -48,10 +48,11 @@ constexpr std::uintptr_t kMaxFrameBytes = 1 << 20;
 // Chosen: comparisons take 20 to 50 instructions per stack.
 constexpr std::uint64_t kStacksPerComparison = 1024;
 
-// All relaxed: they are written before the first stack is taken. Only g_has_unwinder, written last,
-// is released, and acquired by a second prepare_stacks().
+// release after all below is written, acquire before a stack is taken. The unwinder may come later,
+// while threads take stacks: each walk looks once whether it is there.
 std::atomic<bool> g_is_prepared{false};
 std::atomic<bool> g_has_unwinder{false};
+// relaxed, these and the next: the two above publish them.
 std::atomic<bool> g_is_alone{false};  // our code is not in the program's file
 std::atomic<FindEntry*> g_find_entry{nullptr};
 // The unwinder's file, if it has a file of its own.
@@ -197,8 +198,10 @@ class TrailKeeper {
 
 struct Walk {
   std::size_t count;
-  bool is_complete;     ///< it reached the end, or the capacity
-  bool meets_unwinder;  ///< it leads through the unwinder, which must not be asked about it then
+  bool is_complete;  ///< it reached the end, or the capacity
+  /// The unwinder was there as the walk began, and does not lie on it: otherwise it must not be
+  /// asked.
+  bool may_unwind;
 };
 
 /// Whether an address is in the unwinder. That sorts tables registered at run time in memory that
@@ -211,10 +214,11 @@ bool is_in_unwinder(std::uintptr_t pc) noexcept {
 /// Walks as far as there are rules.
 Walk walk_noting(StackPlace frame, std::uintptr_t* all, std::size_t capacity,
                  TrailKeeper& trail) noexcept {
-  Search search = Search::kAny;
+  // Once, before the first look at where its code is.
+  Search search = g_has_unwinder.load(std::memory_order_acquire) ? Search::kAny : Search::kOwn;
   for (std::size_t count = 0;;) {
     const auto ended = [&](bool is_complete) -> Walk {
-      return {count, is_complete, search == Search::kOwn};
+      return {count, is_complete, search == Search::kAny};
     };
     if (frame.pc == 0) return ended(true);
     all[count++] = frame.pc;
@@ -290,7 +294,7 @@ bool prepare_stacks() noexcept {
   if (!has_unwinder()) return prepare_walks();
   find_unwinder();
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
-  g_is_prepared.store(true, std::memory_order_relaxed);
+  g_is_prepared.store(true, std::memory_order_release);
   g_has_unwinder.store(true, std::memory_order_release);
   return true;
 }
@@ -301,12 +305,12 @@ bool prepare_walks() noexcept {
     return g_has_unwinder.load(std::memory_order_relaxed);
   }
   g_is_alone.store(!is_part_of_the_program(), std::memory_order_relaxed);
-  g_is_prepared.store(true, std::memory_order_relaxed);
+  g_is_prepared.store(true, std::memory_order_release);
   return true;
 }
 
 [[gnu::noinline]] std::size_t unwind_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
-  if (!g_has_unwinder.load(std::memory_order_relaxed)) return 0;
+  if (!g_has_unwinder.load(std::memory_order_acquire)) return 0;
   std::uintptr_t all[kMaxFrames];
   const std::size_t unwound = unwind(caller_place().pc, all, wanted_for(capacity));
   return keep_callers(all, unwound, frames, capacity);
@@ -337,7 +341,7 @@ namespace {
 std::size_t walk_or_unwind(const StackPlace& caller, std::uintptr_t* all, std::size_t wanted,
                            StackTrail* trail) noexcept {
   const Walk walked = walk(caller, all, wanted, trail);
-  if (walked.meets_unwinder || !g_has_unwinder.load(std::memory_order_relaxed)) return walked.count;
+  if (!walked.may_unwind) return walked.count;
   if (!walked.is_complete) {
     count(g_by_unwinder);
   } else if (count(g_by_rules) % kStacksPerComparison != 0) {
@@ -349,7 +353,7 @@ std::size_t walk_or_unwind(const StackPlace& caller, std::uintptr_t* all, std::s
 }  // namespace
 
 [[gnu::noinline]] std::size_t capture_stack(std::uintptr_t* frames, std::size_t capacity) noexcept {
-  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  if (!g_is_prepared.load(std::memory_order_acquire)) return 0;
   const StackPlace caller = caller_place();
   std::uintptr_t all[kMaxFrames];
   const std::size_t found = walk_or_unwind(caller, all, wanted_for(capacity), nullptr);
@@ -360,7 +364,7 @@ std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
                                std::size_t capacity, StackTrail& trail) noexcept {
   trail.count = 0;
   trail.depends_on_fp = trail.is_whole = false;
-  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  if (!g_is_prepared.load(std::memory_order_acquire)) return 0;
   std::uintptr_t all[kMaxFrames];
   const std::size_t found = walk_or_unwind(place, all, std::min(capacity, kMaxFrames), &trail);
   std::copy(all, all + found, frames);
@@ -369,14 +373,11 @@ std::size_t capture_stack_from(const StackPlace& place, std::uintptr_t* frames,
 
 std::size_t capture_stack_at(const StackPlace& instruction, std::uintptr_t* frames,
                              std::size_t capacity) noexcept {
-  if (!g_is_prepared.load(std::memory_order_relaxed)) return 0;
+  if (!g_is_prepared.load(std::memory_order_acquire)) return 0;
   // A rule is for the instruction before its address, which usually is a call.
   const Walk walked =
       walk({instruction.pc + 1, instruction.sp, instruction.fp}, frames, capacity, nullptr);
-  if (walked.is_complete || walked.meets_unwinder ||
-      !g_has_unwinder.load(std::memory_order_relaxed)) {
-    return walked.count;
-  }
+  if (walked.is_complete || !walked.may_unwind) return walked.count;
   std::uintptr_t truth[kMaxFrames];
   const std::size_t unwound = unwind(instruction.pc, truth, wanted_for(capacity));
   if (unwound == 0) return walked.count;
