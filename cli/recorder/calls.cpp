@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <atomic>
+
 #include "os/environment.h"
 #include "os/process.h"
 #include "recorder/next.h"
@@ -15,7 +17,7 @@ constinit thread_local ThreadState t_state{};
 
 namespace {
 
-bool g_may_take_stacks = false;
+std::atomic<bool> g_may_take_stacks{false};  // relaxed: whoever sees it late has no stack
 
 void end_recording(void*) noexcept { g_recording.end(); }
 
@@ -42,7 +44,8 @@ void start_recording(bool in_calloc) noexcept {
   const bool was_busy = state.is_busy != 0;
   state.is_busy = 1;
   start_recording(false);
-  if (g_recording.settings().stack_frames != 0) g_may_take_stacks = os::prepare_stacks();
+  if (g_recording.settings().stack_frames != 0)
+    g_may_take_stacks.store(os::prepare_stacks(), std::memory_order_relaxed);
   const int signal = g_recording.settings().signal;
   if (signal != 0 && !os::handle_signal(signal, [](int) { g_recording.toggle(); })) {
     say("strata record: the program has its own handler for the signal; nothing will be "
@@ -75,7 +78,7 @@ bool make_room(ThreadState& state) noexcept {
 }
 
 std::uint32_t take_stack(ThreadState& state, const os::StackPlace& place) noexcept {
-  if (!g_may_take_stacks) return 0;
+  if (!g_may_take_stacks.load(std::memory_order_relaxed)) return 0;
   if (state.stream == nullptr && !make_room(state)) return 0;
   Stream& stream = *state.stream;
   if (stream.stacks == nullptr) {

@@ -20,7 +20,8 @@ class Recording {
  public:
   enum class Mode : std::uint32_t { kOff, kOn, kNotStarted };
 
-  bool is_on() const noexcept { return mode_.load(std::memory_order_relaxed) == Mode::kOn; }
+  /// acquire pairs with the release that turns it on: who records sees what the start has written.
+  bool is_on() const noexcept { return mode_.load(std::memory_order_acquire) == Mode::kOn; }
   Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
 
   /// Opens the file and starts the writer; call once. `allocator` is the allocator's path, for the
