@@ -85,8 +85,9 @@ class Profiler final : public Watcher {
   Detour& detour_;
   HeapProfile own_;
   HeapProfile* profile_ = &own_;
-  const char* heap_name_ = nullptr;               // nullptr: the malloc
-  std::atomic<const HeapLabel*> label_{nullptr};  // its own; relaxed: a label never changes
+  const char* heap_name_ = nullptr;  // nullptr: the malloc
+  // Its own. relaxed: written before the watch begins, which publishes it (Detour).
+  std::atomic<const HeapLabel*> label_{nullptr};
   SharedAddressTable<LargeBlock> live_;
 };
 

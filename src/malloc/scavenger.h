@@ -83,7 +83,8 @@ class Scavenger {
 
   Engine& engine_;
   // When the peak last rose: the peak, what the heap held, and how much of that the peak had not
-  // risen by, since it was not touched.
+  // risen by, since it was not touched. The thread's: a round follows its last use of them, so
+  // round_lock_ orders it before the next thread's.
   std::size_t seen_peak_ = 0;
   std::size_t seen_held_ = 0;
   std::size_t untouched_ = 0;

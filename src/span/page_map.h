@@ -157,7 +157,8 @@ class PageMap {
   // Threads look up addresses while a heap begins, which may cover other addresses in its second
   // try. The limit is stored last, and a thread that has seen an earlier one reads zeros in either
   // table. Accepted: plain reads, since atomic loads take an instruction more in each free; a
-  // processor that reorders loads could then read far into smaller tables.
+  // processor that reorders loads could then read far into smaller tables or, where a first heap
+  // begins beside other threads, through null pointers.
   std::uintptr_t page_limit_ = 0;
   std::uint8_t* classes_ = nullptr;         // [page_limit_]
   Region** regions_ = nullptr;              // [page_limit_ / kPagesPerRegion]

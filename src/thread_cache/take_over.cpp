@@ -92,7 +92,8 @@ bool ThreadCache::take_from_bins(Owners which, Taken* taken, void** room, std::s
     taken_ = now;
     return false;
   }
-  // Shows that there is a barrier, before anything depends on one.
+  // Shows that there is a barrier, before anything depends on one. Where all slots are taken, it is
+  // needed itself: each slot up to the top that was read has what the owner put there.
   if (!barrier()) return false;
   for (unsigned c = 1; c < SizeClassMap::kBins; ++c) {
     if (taken[c].count != 0) take_slots(c, taken[c].objects, taken[c].count);
