@@ -1086,7 +1086,7 @@ TEST_F(BusyCentralTest, AThreadThatSeldomMeetsOthersStaysAtItsShard) {
   central.release_to_spans(c, objects.data() + 40, 24);
 }
 
-/// Where as many shards as processors have the class, a thread often meets one that was interrupted.
+/// Where as many shards as processors have the class, those met often do not run at the moment.
 TEST_F(BusyCentralTest, AClassHasMoreShardsThanProcessorsOnlyIfItHasMemoryForEach) {
   central.set_most_shards(3, 2);
   Central::Place neighbour(central);

@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 
 #include "base/move_words.h"
 
 namespace strata {
+namespace {
+
+constinit thread_local char t_here = 0;
+
+/// Differs from thread to thread, unless their variables are 64 GiB apart; never 0.
+std::uint32_t this_thread() noexcept {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&t_here) >> 4) | 1;
+}
+
+}  // namespace
 
 std::size_t TransferCache::remove(void** end, std::size_t count) noexcept {
   LockGuard guard(lock_);
@@ -24,8 +35,8 @@ std::size_t TransferCache::try_insert(void* const* objects, std::size_t count) n
 Tried TransferCache::try_remove(void** end, std::size_t count) noexcept {
   if (!lock_.try_lock()) return {0, true};
   const std::size_t taken = remove_locked(end, count);
-  if (size() == 0 && has_run_over_) {
-    has_run_over_ = false;
+  if (size() == 0 && overflowed_by_ == this_thread()) {
+    overflowed_by_ = 0;
     set_capacity(std::min<std::size_t>(2 * capacity(), bounds_.most));
   }
   lock_.unlock();
@@ -42,7 +53,7 @@ std::size_t TransferCache::try_take(void** end, std::size_t count) noexcept {
 std::size_t TransferCache::insert_locked(void* const* objects, std::size_t count) noexcept {
   const std::size_t before = size();
   const std::size_t room = capacity() > before ? capacity() - before : 0;
-  if (count >= room) has_run_over_ = true;
+  if (count >= room) overflowed_by_ = this_thread();
   std::size_t taken = std::min(count, room);
   if (before + taken > slot_count_ && !make_slots(before + taken)) taken = slot_count_ - before;
   if (taken == 0) return 0;
@@ -102,14 +113,14 @@ std::size_t TransferCache::take_unneeded(void** out, std::size_t count) noexcept
 void TransferCache::shrink() noexcept {
   LockGuard guard(lock_);
   set_capacity(bounds_.first);
-  has_run_over_ = false;
+  overflowed_by_ = 0;
   drop_slots();
 }
 
 bool TransferCache::try_halve() noexcept {
   if (!lock_.try_lock()) return false;
   set_capacity(std::max<std::size_t>(capacity() / 2, bounds_.first));
-  has_run_over_ = false;
+  overflowed_by_ = 0;
   lock_.unlock();
   return true;
 }

@@ -18,8 +18,10 @@ namespace strata {
 /// Each lane of a CentralShard's class has one.
 ///
 /// Its objects hold memory, so its capacity is bounded, and objects that were not needed for an
-/// interval move on to the spans (take_unneeded). It starts small. One that overflowed and later
-/// ran dry was too small for the traffic, and its capacity doubles.
+/// interval move on to the spans (take_unneeded). It starts small. One that a thread overflowed and
+/// later ran dry was too small for what that thread frees and allocates again, and its capacity
+/// doubles. Where one thread frees what another allocates, that would only put more objects between
+/// the two, which have left the processors' caches by the time they are used again.
 /// \threads  Any number at once; one lock.
 class TransferCache {
  public:
@@ -46,8 +48,8 @@ class TransferCache {
   /// Stores as many of the objects as there is room for, the last ones, without waiting.
   /// \returns  how many; 0 if another thread holds the lock
   std::size_t try_insert(void* const* objects, std::size_t count) noexcept;
-  /// As remove(), without waiting, since the spans serve as well. If the cache had overflowed and
-  /// is empty now, doubles its capacity; its slots stay.
+  /// As remove(), without waiting, since the spans serve as well. If this thread was the last that
+  /// overflowed the cache, and it is empty now, doubles its capacity; its slots stay.
   Tried try_remove(void** end, std::size_t count) noexcept;
   /// As try_remove(), for a caller without demand of its own: running dry this way says nothing
   /// about the capacity.
@@ -113,7 +115,8 @@ class TransferCache {
 
   // The next line. The fields use the lock's padding, so that all of them fit.
   [[no_unique_address]] Lock lock_{LockRank::kCentral};
-  bool has_run_over_ STRATA_GUARDED_BY(lock_) = false;     // since it grew
+  // The thread that last overflowed it; 0 if none has since it grew.
+  std::uint32_t overflowed_by_ STRATA_GUARDED_BY(lock_) = 0;
   std::atomic<std::uint32_t> size_{0};                     // as capacity_
   std::uint32_t least_size_ STRATA_GUARDED_BY(lock_) = 0;  // since the last round of take_unneeded
   void* own_slots_[kOwnSlots] STRATA_GUARDED_BY(lock_) = {};

@@ -163,7 +163,7 @@ struct GrowingTransferCacheTest : ::testing::Test {
   }
 };
 
-TEST_F(GrowingTransferCacheTest, OneThatRanOverAndThenDryMayHoldTwiceAsMuch) {
+TEST_F(GrowingTransferCacheTest, OneThatAThreadOverflowsAndThenRunsDryMayHoldTwiceAsMuch) {
   EXPECT_EQ(pass(), 8u);
   EXPECT_EQ(pass(), 16u);
   EXPECT_EQ(pass(), 32u);
@@ -180,6 +180,18 @@ TEST_F(GrowingTransferCacheTest, OneThatOnlyRunsOverStaysSmall) {
   }
   EXPECT_EQ(cache.size(), 4u);
   EXPECT_EQ(cache.grown_bytes(), 0u);
+}
+
+/// More objects between a thread that only frees and one that only allocates serve neither.
+TEST_F(GrowingTransferCacheTest, OneThatAnotherThreadRunsDryStaysSmall) {
+  for (int i = 0; i < 5; ++i) {
+    cache.try_insert(numbered(1, 20).data(), 20);
+    std::thread([&] {
+      std::vector<void*> out(8);
+      EXPECT_EQ(cache.try_remove(out.data() + 8, 8).count, 8u) << i;
+    }).join();
+  }
+  EXPECT_EQ(cache.size(), 0u);
 }
 
 TEST_F(GrowingTransferCacheTest, OneThatRunsDrySinceOthersTookFromItStaysSmall) {
