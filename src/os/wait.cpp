@@ -38,9 +38,13 @@ void wake_all(const std::uint32_t* word) noexcept { wake(word, INT_MAX); }
 bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept {
   const SavedErrno saved;
   // Compares; then it wakes nobody, and moves nobody.
-  return syscall(SYS_futex, word, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 0L, word, expected) >=
-             0 ||
-         (errno != EAGAIN && errno != EFAULT);
+  if (syscall(SYS_futex, word, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 0L, word, expected) >= 0)
+    return true;
+  // A filter may know only what each program needs. This compares, too; it may sleep for a moment.
+  constexpr timespec kNow{0, 0};
+  if (errno != EAGAIN && errno != EFAULT && futex(word, FUTEX_WAIT, expected, &kNow) == 0)
+    return true;
+  return errno != EAGAIN && errno != EFAULT;
 }
 
 }  // namespace strata::os

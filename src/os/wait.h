@@ -30,7 +30,7 @@ void wake_all(const std::uint32_t* word) noexcept;
 
 /// Whether *word == expected, as the kernel reads it: false, without a fault, if it is unreadable.
 /// True if the kernel does not say. Leaves errno unchanged.
-/// \cost  one system call
+/// \cost  one system call; behind a filter that refuses it a second one, which may sleep
 bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept;
 
 }  // namespace strata::os

@@ -1,11 +1,18 @@
 #include "os/wait.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <thread>
 
+#include "os/child_in_test.h"
 #include "os/page_source.h"
 
 namespace strata::os {
@@ -45,6 +52,40 @@ TEST(Wait, WhatAWordIsCanBeAskedWhereNothingCanBeRead) {
   EXPECT_FALSE(is_still(static_cast<const std::uint32_t*>(reserved), 0));
   kernel_pages().unmap(reserved, page_bytes());
   EXPECT_EQ(errno, EDOM);
+}
+
+/// Refuses every operation on a futex but waiting and waking, with this error.
+bool allow_only_waiting(unsigned error) {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FUTEX_CMD_MASK & 0xff),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAKE, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {sizeof rules / sizeof rules[0], rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+TEST(Wait, WhatAWordIsCanBeAskedBehindAFilterThatKnowsOnlyWaiting) {
+  const std::atomic<std::uint32_t> word{7};
+  void* const reserved = kernel_pages().reserve(page_bytes());
+  ASSERT_NE(reserved, nullptr);
+  for (const unsigned error : {unsigned{EPERM}, unsigned{ENOSYS}}) {
+    const int status = status_in_child([&] {
+      if (!allow_only_waiting(error)) return 100;
+      const bool is_known = is_still(address_of(word), 7) && !is_still(address_of(word), 8);
+      return is_known && !is_still(static_cast<const std::uint32_t*>(reserved), 0) ? 0 : 1;
+    });
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 100) GTEST_SKIP() << "no filter may be set here";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  kernel_pages().unmap(reserved, page_bytes());
 }
 
 TEST(Wait, WakesEveryWaiter) {
