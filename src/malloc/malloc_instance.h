@@ -70,7 +70,7 @@ class MallocInstance {
 
   /// Starts the malloc.
   /// \pre      one thread at a time, and not started
-  /// \returns  False when out of memory; it can be tried again.
+  /// \returns  False when out of memory; it can be tried again, and options() are known.
   bool start(const Options& options, std::uint64_t seed) noexcept;
   bool is_started() const noexcept { return is_started_.load(std::memory_order_acquire); }
   /// Starts it if it is not started.

@@ -72,11 +72,7 @@ class ProcessHost final : public MallocHost {
       // the cache of a thread that ends stays in use, until a key is had for later threads.
       if (!has_exit_key_.load(std::memory_order_relaxed)) make_exit_key();
       Options options;
-      if (has_options()) {
-        read_options(options);
-        settle_limits(options);
-        keep_texts(options);
-      }
+      if (has_options()) read_options_once(malloc, options);
       share_limit(malloc, options);
       is_started = malloc.start(options, seed_of(options.random));
       if (is_started) g_spare.set_apart();
@@ -156,6 +152,19 @@ class ProcessHost final : public MallocHost {
       g_alone.store(note, std::memory_order_relaxed);
   }
 
+  /// Reads the environment at the first call: later ones try again, as it was, what had no room.
+  [[gnu::noinline]] void read_options_once(const MallocInstance& malloc, Options& options) noexcept
+      STRATA_REQUIRES(g_start_lock) {
+    if (has_read_options_) {
+      options = malloc.options();
+      return;
+    }
+    has_read_options_ = true;
+    read_options(options);
+    settle_limits(options);
+    keep_texts(options);
+  }
+
   /// Applies the options' limits to the malloc and all user heaps together.
   static void share_limit(MallocInstance& malloc, const Options& options) noexcept {
     g_limit.configure(options.soft_limit, options.hard_limit);
@@ -191,6 +200,7 @@ class ProcessHost final : public MallocHost {
   std::atomic<bool> follows_exit_{false};
   std::atomic<bool> has_seen_calloc_{false};
   std::atomic<Answer> has_options_{Answer::kUnknown};
+  bool has_read_options_ STRATA_GUARDED_BY(g_start_lock) = false;
   unsigned first_blocks_ = 0;  // of the only thread
 };
 
