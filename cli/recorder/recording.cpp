@@ -170,8 +170,8 @@ void Recording::after_fork_in_parent() noexcept {
 
 void Recording::after_fork_in_child() noexcept {
   after_fork_in_parent();
-  if (!thread_.is_running()) return;
   if (is_process_ != nullptr) *is_process_ = 1;
+  if (!thread_.is_running()) return;  // the parent has not begun, or is a stray copy, which is off
   streams_.forget_all();
   t_state.stream = nullptr;
   t_state.used = t_state.most = 0;

@@ -107,6 +107,11 @@ class RecordProcesses(Recorded):
         self.assert_calls(self.trace_of(PROCESS, "forks-by-the-system-call", options=("--stacks", "off")), 1, 0, 1)
         self.assertEqual(self.siblings(), [])
 
+    def test_a_child_of_a_child_that_does_not_allocate_is_recorded(self):
+        self.assert_calls(self.trace_of(PROCESS, "forks-twice"), 1, 0, 1)
+        (grandchild,) = self.siblings()
+        self.assert_calls(Trace(grandchild), 0, 20000, 0)
+
     def test_a_child_that_shares_the_memory_is_part_of_the_recording(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-and-shares-memory"), 1, 1, 1)
 
