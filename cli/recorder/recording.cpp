@@ -26,8 +26,12 @@ constinit Recording g_recording;
 
 void Recording::start(const char* allocator) noexcept {
   if (is_starting_.exchange(true, std::memory_order_acquire)) return;
+  if (process_ == 0) process_ = os::process_id();
+  if (process_ != os::process_id()) {  // a child that fork did not make; its parent has not begun
+    is_starting_.store(false, std::memory_order_release);
+    return;
+  }
   settings_.read();
-  process_ = os::process_id();
   if (settings_.file == nullptr || !take_memory() || !file_.open(settings_, process_, allocator)) {
     mode_.store(Mode::kOff, std::memory_order_relaxed);
     return;
@@ -171,6 +175,7 @@ void Recording::after_fork_in_parent() noexcept {
 void Recording::after_fork_in_child() noexcept {
   after_fork_in_parent();
   if (is_process_ != nullptr) *is_process_ = 1;
+  process_ = os::process_id();
   if (!thread_.is_running()) return;  // the parent has not begun, or is a stray copy, which is off
   streams_.forget_all();
   t_state.stream = nullptr;

@@ -112,6 +112,13 @@ class RecordProcesses(Recorded):
         (grandchild,) = self.siblings()
         self.assert_calls(Trace(grandchild), 0, 20000, 0)
 
+    def test_a_child_that_does_not_allocate_first_is_recorded(self):
+        for how in ("vfork", "clone"):
+            with self.subTest(how=how):
+                self.assert_calls(self.trace_of(PROCESS, "forks-in-a-child", how), 1, 0, 0)
+                (child,) = self.siblings()
+                self.assert_calls(Trace(child), 0, 0, 20000)
+
     def test_a_child_that_shares_the_memory_is_part_of_the_recording(self):
         self.assert_calls(self.trace_of(PROCESS, "forks-and-shares-memory"), 1, 1, 1)
 
