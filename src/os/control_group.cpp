@@ -24,14 +24,15 @@ class Path {
   Path& clear() noexcept {
     failed_ = false;
     size_ = 0;
-    return add({});
+    text_[0] = '\0';
+    return *this;
   }
   Path& add(std::string_view part) noexcept {
     if (failed_ || part.size() >= sizeof text_ - size_) {
       failed_ = true;
       size_ = 0;
     } else {
-      std::memcpy(text_ + size_, part.data(), part.size());
+      if (!part.empty()) std::memcpy(text_ + size_, part.data(), part.size());
       size_ += part.size();
     }
     text_[size_] = '\0';
