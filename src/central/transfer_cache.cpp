@@ -9,11 +9,10 @@
 namespace strata {
 namespace {
 
-constinit thread_local char t_here = 0;
-
-/// Differs from thread to thread, unless their variables are 64 GiB apart; never 0.
+/// Where the thread has its own variables: a number that no other thread has, unless the two are 64
+/// GiB apart. Never 0.
 std::uint32_t this_thread() noexcept {
-  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&t_here) >> 4) | 1;
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&t_locks_taken) >> 4) | 1;
 }
 
 }  // namespace

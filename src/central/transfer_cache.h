@@ -100,8 +100,9 @@ class TransferCache {
 
   // Chosen: what small caches hold is not worth a write to a word that all threads share.
   static constexpr std::ptrdiff_t kSaidAbove = 512 * 1024;
-  // Chosen: one OS page of slots, if the cache may hold so many objects.
-  static constexpr std::size_t kFirstSlots = 512;
+  // Chosen: few caches hold more, and slots double as they are needed. With an OS page of them from
+  // the start, `slots`, `ephemeral` and `larson` took 1.01 to 1.02 times the memory.
+  static constexpr std::size_t kFirstSlots = 64;
 
   // A line that few batches write, and a part of the next one, which every batch writes.
   MetadataArena& metadata_;
