@@ -18,9 +18,9 @@ namespace strata {
 ///
 /// It begins with one shard. A thread that repeatedly waits for others in its shard moves to the
 /// shard with the fewest threads, or to a new one, so only contention pays for shards. A thread
-/// moves one class at a time. A class has more shards than there are processors only if it has
-/// enough memory for each. In a large heap on several processors, a thread that has already moved
-/// moves a class of large objects the first time it has to wait.
+/// moves one class at a time. Waits give a class more shards than there are processors only if it
+/// has enough memory for each. In a large heap on several processors, a thread that has already
+/// moved moves a class of large objects the first time it has to wait.
 ///
 /// A thread also moves a class if it gets batches of it in a shard where another thread gets some,
 /// too. Otherwise neighbouring objects would belong to different threads, whose processors would

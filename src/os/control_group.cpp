@@ -24,8 +24,7 @@ class Path {
   Path& clear() noexcept {
     failed_ = false;
     size_ = 0;
-    text_[0] = '\0';
-    return *this;
+    return add({});
   }
   Path& add(std::string_view part) noexcept {
     if (failed_ || part.size() >= sizeof text_ - size_) {

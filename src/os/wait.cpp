@@ -37,14 +37,14 @@ void wake_all(const std::uint32_t* word) noexcept { wake(word, INT_MAX); }
 
 bool is_still(const std::uint32_t* word, std::uint32_t expected) noexcept {
   const SavedErrno saved;
+  const auto is_other = [] { return errno == EAGAIN || errno == EFAULT; };
   // Compares; then it wakes nobody, and moves nobody.
   if (syscall(SYS_futex, word, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 0L, word, expected) >= 0)
     return true;
+  if (is_other()) return false;
   // A filter may know only what each program needs. This compares, too; it may sleep for a moment.
   constexpr timespec kNow{0, 0};
-  if (errno != EAGAIN && errno != EFAULT && futex(word, FUTEX_WAIT, expected, &kNow) == 0)
-    return true;
-  return errno != EAGAIN && errno != EFAULT;
+  return futex(word, FUTEX_WAIT, expected, &kNow) == 0 || !is_other();
 }
 
 }  // namespace strata::os
