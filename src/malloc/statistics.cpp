@@ -70,12 +70,12 @@ Statistics collect_statistics(MallocInstance& malloc) noexcept {
   const PageHeap::Statistics pages = engine.page_heap().statistics();
   const HugeHeap::Statistics huge = engine.huge().statistics();
   out.small_spans = small_pages * kPageBytes;
-  // Spans that went away since their class was looked at are counted as they were seen there.
-  const std::size_t used_pages =
-      std::min(std::max(pages.used_pages, small_pages), pages.regions * kPagesPerRegion);
-  const std::size_t idle_pages =
-      std::min(pages.idle_pages, pages.regions * kPagesPerRegion - used_pages);
-  out.large_blocks = (used_pages - std::min(small_pages, used_pages)) * kPageBytes;
+  // Spans that went away since their class was looked at are counted as they were seen there, even
+  // if their pages were seen again in another class.
+  const std::size_t used_pages = std::max(pages.used_pages, small_pages);
+  const std::size_t all_pages = std::max(pages.regions * kPagesPerRegion, used_pages);
+  const std::size_t idle_pages = std::min(pages.idle_pages, all_pages - used_pages);
+  out.large_blocks = (used_pages - small_pages) * kPageBytes;
   out.huge_live = huge.live_bytes;
   out.huge_kept = huge.kept_bytes;
   out.guards = malloc.guards().statistics();
@@ -84,13 +84,12 @@ Statistics collect_statistics(MallocInstance& malloc) noexcept {
   const std::size_t holes = engine.spans().hole_bytes() + engine.watched_spans().hole_bytes();
   out.holes = std::min(holes, out.in_spans + out.tails);
   out.idle = idle_pages * kPageBytes + huge.kept_bytes;
-  out.clean = (pages.regions * kPagesPerRegion - used_pages - idle_pages) * kPageBytes +
-              pages.reserved_bytes + huge.stuck_bytes;
+  out.clean =
+      (all_pages - used_pages - idle_pages) * kPageBytes + pages.reserved_bytes + huge.stuck_bytes;
   out.metadata = engine.metadata().mapped_bytes();
   out.page_map = engine.map().reserved_bytes();
-  out.mapped = pages.regions * kRegionBytes + pages.reserved_bytes + huge.live_bytes +
-               huge.kept_bytes + huge.stuck_bytes + out.metadata + out.empties +
-               out.guards.reserved_bytes;
+  out.mapped = all_pages * kPageBytes + pages.reserved_bytes + huge.live_bytes + huge.kept_bytes +
+               huge.stuck_bytes + out.metadata + out.empties + out.guards.reserved_bytes;
   out.given_back =
       pages.decommitted_pages * kPageBytes + huge.unmapped_bytes + engine.decommitted_in_spans();
   out.threads = engine.registry().live_threads();

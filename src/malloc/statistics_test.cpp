@@ -6,6 +6,7 @@
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -321,6 +322,47 @@ TEST_F(StatisticsTest, TheSumIsExactWhileThreadsAllocate) {
   done.store(true, std::memory_order_relaxed);
   for (std::thread& thread : threads) thread.join();
   check();
+  check_nothing_is_left();
+}
+
+/// The thread that counts is held up between two classes. Meanwhile pages of the class that it has
+/// seen go to one that it has not.
+TEST_F(StatisticsTest, TheSumIsExactEvenIfPagesAreSeenInTwoClasses) {
+  constexpr unsigned kSeen = SizeClassMap::class_of(1024);
+  constexpr unsigned kBetween = SizeClassMap::class_of(2048);
+  constexpr unsigned kUnseen = SizeClassMap::class_of(4096);
+  Central& central = engine.central();
+  const auto claim = [&](unsigned c, std::size_t bytes) {
+    std::vector<void*> objects(bytes / SizeClassMap::bytes_of(c));
+    for (void*& object : objects) EXPECT_EQ(central.claim(c, &object + 1, 1), 1u);
+    return objects;
+  };
+  constexpr std::size_t kMoreThanHalf = kRegionBytes * 5 / 8;
+  std::vector<void*> between = claim(kBetween, 2048);
+  std::vector<void*> seen = claim(kSeen, kMoreThanHalf);
+  Lock& lock = central.list_lock_of(kBetween, between.front());
+  std::latch is_held(1);
+  std::latch is_moved(1);
+  std::thread holder([&] {
+    LockGuard guard(lock);
+    is_held.count_down();
+    is_moved.wait();
+  });
+  is_held.wait();
+  Statistics counted;
+  std::thread counter([&] { counted = statistics(); });
+  while (lock.waits() == 0) std::this_thread::yield();
+  central.release_to_spans(kSeen, seen.data(), seen.size());
+  std::vector<void*> unseen = claim(kUnseen, kMoreThanHalf);
+  is_moved.count_down();
+  holder.join();
+  counter.join();
+  EXPECT_EQ(statistics().regions, 1u);
+  EXPECT_GT(counted.small_spans, kRegionBytes) << "no page was seen twice";
+  EXPECT_EQ(counted.mapped,
+            counted.live + counted.cached + counted.free() + counted.metadata + counted.returned());
+  central.release_to_spans(kUnseen, unseen.data(), unseen.size());
+  central.release_to_spans(kBetween, between.data(), between.size());
   check_nothing_is_left();
 }
 
