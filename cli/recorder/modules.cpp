@@ -1,7 +1,5 @@
 #include "recorder/modules.h"
 
-#include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "os/file.h"
@@ -33,26 +31,18 @@ void Modules::need(std::uint64_t address, trace::Writer& writer) noexcept {
 }
 
 void Modules::read(trace::Writer& writer) noexcept {
-  std::string_view text(text_, read_small_file(os::path_of_maps(), text_, kMapsBytes));
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return;
+  os::LineReader maps(os::path_of_maps());
+  for (std::string_view text; count_ < kMostModules && maps.next(text);) {
     os::CodeMapping mapping{};
-    const bool is_code = os::parse_code_mapping({text.data(), end}, mapping);
-    text.remove_prefix(end + 1);
-    if (!is_code || count_ == kMostModules) continue;
+    if (!os::parse_code_mapping(text, mapping)) continue;
     bool is_known = false;
     for (std::size_t i = 0; i < count_; ++i) {
       is_known |= ranges_[i].start == mapping.start && ranges_[i].end == mapping.end;
     }
     if (is_known) continue;
     ranges_[count_++] = {mapping.start, mapping.end};
-    char path[4096];
-    const std::size_t length = std::min(mapping.path.size(), sizeof path - 1);
-    std::memcpy(path, mapping.path.data(), length);
-    path[length] = '\0';
     char build_id[129];
-    const std::size_t digits = os::read_build_id(path, build_id, sizeof build_id);
+    const std::size_t digits = os::read_build_id(mapping.path.data(), build_id, sizeof build_id);
     Text line;
     line.hex(mapping.start).add(" ").hex(mapping.end).add(" ").hex(mapping.offset).add(" ");
     line.add(digits == 0 ? std::string_view("-") : std::string_view(build_id, digits));

@@ -17,16 +17,12 @@ class Modules {
 
   // Chosen: ten times as many as a large browser has.
   static constexpr std::size_t kMostModules = 16384;
-  static constexpr std::size_t kMapsBytes = std::size_t{8} << 20;
 
  public:
-  static constexpr std::size_t kBytes = kMostModules * sizeof(Range) + kMapsBytes;
+  static constexpr std::size_t kBytes = kMostModules * sizeof(Range);
 
   /// Gives it kBytes of zeros, for ever. Call before need().
-  void use(char* memory) noexcept {
-    ranges_ = reinterpret_cast<Range*>(memory);
-    text_ = reinterpret_cast<char*>(ranges_ + kMostModules);
-  }
+  void use(char* memory) noexcept { ranges_ = reinterpret_cast<Range*>(memory); }
   /// Writes the module that holds this return address to the trace, unless it is there already or
   /// the address is in no file.
   void need(std::uint64_t address, trace::Writer& writer) noexcept;
@@ -47,7 +43,6 @@ class Modules {
   Range* ranges_ = nullptr;
   std::size_t count_ = 0;
   std::size_t last_ = 0;
-  char* text_ = nullptr;
   unsigned reads_ = 0;
   std::uint64_t last_read_ns_ = 0;
   std::uint64_t last_unknown_page_ = 0;
