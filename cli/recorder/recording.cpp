@@ -16,10 +16,6 @@ namespace {
 constexpr std::uint64_t kFlushNs = 250'000'000;
 constexpr std::uint64_t kMs = 1'000'000;
 
-void before_fork() noexcept { g_recording.before_fork(); }
-void after_fork_in_parent() noexcept { g_recording.after_fork_in_parent(); }
-void after_fork_in_child() noexcept { g_recording.after_fork_in_child(); }
-
 }  // namespace
 
 constinit Recording g_recording;
@@ -39,8 +35,9 @@ void Recording::start(const char* allocator) noexcept {
   clock_.prepare();
   if (!has_fork_handlers_) {
     has_fork_handlers_ = true;
-    os::register_fork_handlers(recorder::before_fork, recorder::after_fork_in_parent,
-                               recorder::after_fork_in_child);
+    os::register_fork_handlers([] { g_recording.before_fork(); },
+                               [] { g_recording.after_fork_in_parent(); },
+                               [] { g_recording.after_fork_in_child(); });
   }
   started_ns_ = flushed_ns_ = monotonic_ns();
   if (is_process_ == nullptr) {
