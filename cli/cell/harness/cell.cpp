@@ -18,7 +18,6 @@ namespace {
 int findings_fd = STDOUT_FILENO;
 
 Board* map_board(int fd) {
-  if (fd < 0) return nullptr;
   void* page = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) throw std::runtime_error("the board cannot be mapped");
   return static_cast<Board*>(page);
@@ -79,12 +78,10 @@ Cell::Cell(CellPlan plan, double entered_s)
     : load_(load_of(plan.scenario)),
       plan_(completed(load_.scenario, std::move(plan))),
       entered_s_(entered_s),
-      board_(map_board(plan_.board_fd)) {
+      board_(plan_.board_fd < 0 ? &own_board_ : map_board(plan_.board_fd)) {
   findings_fd = plan_.findings_fd;
-  if (board_ != nullptr) {
-    board_->process.store(::getpid(), std::memory_order_relaxed);
-    table_bytes = &board_->table_bytes;
-  }
+  board_->process.store(::getpid(), std::memory_order_relaxed);
+  table_bytes = &board_->table_bytes;
   Stopwatch::calibrate();
   worker(0);
 }
@@ -118,9 +115,8 @@ Worker& Cell::worker(int thread) {
 }
 
 void Cell::rest(Phase phase) {
-  if (board_ == nullptr) return;
   board_->phase.store(phase, std::memory_order_release);
-  while (board_->seen.load(std::memory_order_acquire) != phase) {
+  while (board_ != &own_board_ && board_->seen.load(std::memory_order_acquire) != phase) {
     timespec nap{0, 200'000};
     ::nanosleep(&nap, nullptr);
   }
@@ -128,7 +124,7 @@ void Cell::rest(Phase phase) {
 
 void Cell::begin_load() {
   rest(Phase::kReady);
-  if (board_ != nullptr) board_->phase.store(Phase::kLoad, std::memory_order_release);
+  board_->phase.store(Phase::kLoad, std::memory_order_release);
   start_clock();
 }
 
@@ -136,19 +132,19 @@ void Cell::continue_as_copy(int worker) noexcept {
   plan_.sample_rate = 0;
   if (worker > 0) {
     table_bytes = &table_bytes_without_board;
-  } else if (board_ != nullptr) {
+  } else {
     board_->process.store(::getpid(), std::memory_order_relaxed);
   }
 }
 
 void Cell::end_load() {
   rest(Phase::kLoaded);
-  if (board_ != nullptr) board_->phase.store(Phase::kFreeing, std::memory_order_release);
+  board_->phase.store(Phase::kFreeing, std::memory_order_release);
 }
 
 void Cell::finish() {
   rest(Phase::kAfter);
-  if (board_ != nullptr) board_->phase.store(Phase::kReporting, std::memory_order_release);
+  board_->phase.store(Phase::kReporting, std::memory_order_release);
   tell_findings();
 }
 

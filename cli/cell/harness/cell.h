@@ -111,9 +111,7 @@ class Cell {
   void finish();
 
   /// The live bytes of a load that counts them, updated in steps of any size.
-  std::atomic<std::uint64_t>& live_bytes() noexcept {
-    return board_ == nullptr ? live_without_board_ : board_->live_bytes;
-  }
+  std::atomic<std::uint64_t>& live_bytes() noexcept { return board_->live_bytes; }
 
   /// Reports a number of this run; its name, a literal, ends in its unit (docs/results.md). Never
   /// allocates from the contender, which may refuse.
@@ -127,8 +125,8 @@ class Cell {
   const Load& load_;
   CellPlan plan_;
   double entered_s_;
-  Board* board_ = nullptr;  // nullptr: nobody watches
-  std::atomic<std::uint64_t> live_without_board_{0};
+  Board own_board_{};
+  Board* board_;  // own_board_: nobody watches
   std::vector<std::string> latency_names_ = {"alloc", "free"};
   std::deque<Worker> workers_;
   std::array<std::pair<const char*, double>, kMaxMetrics> metrics_{};
