@@ -34,9 +34,22 @@ std::uint32_t value_of(std::uint32_t& word) noexcept {
 
 }  // namespace
 
-void Processes::prepare(int count) {
+void Processes::start(int count, const std::function<void(int index)>& body) {
   copies_.reserve(static_cast<std::size_t>(count));
   std::signal(SIGCHLD, SIG_DFL);  // ignored, nobody could tell that a copy has ended
+  const pid_t parent = ::getpid();
+  for (int i = 0; i < count; ++i) {
+    const pid_t copy = ::fork();
+    if (copy < 0) throw std::system_error(errno, std::generic_category(), "another process");
+    if (copy > 0) {
+      copies_.push_back(copy);
+      continue;
+    }
+    copies_.clear();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == parent) body(i);
+    ::_exit(0);
+  }
 }
 
 void Processes::arrive_and_wait() noexcept {
@@ -56,22 +69,6 @@ void Processes::wait_for_all() noexcept {
 }
 
 void Processes::open_gate() noexcept { add_one_and_wake(gate_[0].opened); }
-
-bool Processes::is_copy_after_fork() {
-  const pid_t parent = ::getpid();
-  const pid_t copy = ::fork();
-  if (copy < 0) throw std::system_error(errno, std::generic_category(), "another process");
-  if (copy > 0) {
-    copies_.push_back(copy);
-    return false;
-  }
-  copies_.clear();
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) end_copy();
-  return true;
-}
-
-void Processes::end_copy() noexcept { ::_exit(0); }
 
 void Processes::end_if_a_copy_did() noexcept {
   int status = 0;

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "harness/own_memory.h"
@@ -27,15 +28,7 @@ class Processes {
   /// Starts `count` copies, each of which runs body(index) and ends. To be called once. An
   /// exception of a body is one of this call, in the copy.
   /// \errors  std::system_error.
-  template <typename Body>
-  void start(int count, Body body) {
-    prepare(count);
-    for (int i = 0; i < count; ++i) {
-      if (!is_copy_after_fork()) continue;
-      body(i);
-      end_copy();
-    }
-  }
+  void start(int count, const std::function<void(int index)>& body);
 
   /// In a copy: waits for the next gate. Sleeps, so the copies that still run are undisturbed.
   void arrive_and_wait() noexcept;
@@ -54,9 +47,6 @@ class Processes {
     std::uint32_t opened;   // gates
   };
 
-  void prepare(int count);
-  bool is_copy_after_fork();
-  [[noreturn]] static void end_copy() noexcept;
   /// Returns if all copies are alive.
   void end_if_a_copy_did() noexcept;
   void end_all() noexcept;
