@@ -59,17 +59,10 @@ class PlanFile {
   OwnMemory<plan::Stream> streams_;
 };
 
-std::uint64_t peak_rss_bytes() noexcept {
+rusage usage_so_far() noexcept {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const std::uint64_t peak = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-  return peak - std::min(peak, table_bytes->load(std::memory_order_relaxed));
-}
-
-std::uint64_t minor_faults() noexcept {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_minflt);
+  return usage;
 }
 
 template <Touch kTouch, typename Route>
@@ -103,15 +96,17 @@ class Replay final : public Team {
     cell_.begin_load();
     const double cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
     const double from = now_s();
-    const std::uint64_t faults = minor_faults();
+    const long faults = usage_so_far().ru_minflt;
     began_ns = static_cast<std::uint64_t>(from * 1e9);
     if (!players_.empty()) players_.front()->play();
     join();
     elapsed_s_ = now_s() - from;
     cpu_s_ = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu -
              1e-9 * static_cast<double>(Patience::cpu_ns_of_all());
-    faults_ = minor_faults() - faults;
-    peak_ = peak_rss_bytes();
+    const rusage usage = usage_so_far();
+    faults_ = usage.ru_minflt - faults;
+    peak_ = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+    peak_ -= std::min(peak_, table_bytes->load(std::memory_order_relaxed));
     cell_.end_load();
     if (const std::string& map = cell_.text("map"); map != "none") write_map(map);
     for (auto& player : players_) {
@@ -240,7 +235,7 @@ class Replay final : public Team {
   std::vector<std::unique_ptr<Performer>> players_;
   std::uint64_t resident_ = 0;
   std::uint64_t peak_ = 0;
-  std::uint64_t faults_ = 0;
+  long faults_ = 0;
   double elapsed_s_ = 0;
   double cpu_s_ = 0;
 };
