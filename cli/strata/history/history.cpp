@@ -22,7 +22,7 @@ bool History::next() {
 }
 
 void History::end_object() {
-  ended_ = lives_.remove(event_.ended).life();
+  ended_ = lives_.remove(event_.ended);
   live_.bytes -= ended_.size_bytes;
   --live_.objects;
   is_temporary_ = last_of_thread_[event_.thread] == event_.ended &&
@@ -31,14 +31,14 @@ void History::end_object() {
 
 void History::begin_object() {
   born_ = Life();
-  born_.size_bytes = std::min(event_.size_bytes, Life::kMostBytes);
-  born_.birth_ns = event_.time_ns;
+  born_.size_bytes = std::min(event_.size_bytes, Life::kMostBytes) & Life::kMostBytes;
+  born_.birth_steps = std::min(event_.time_ns / Life::kStepNs, Life::kMostSteps) & Life::kMostSteps;
   born_.stack = event_.stack;
-  born_.thread = event_.thread;
+  born_.thread = event_.thread & (trace::kMostThreads - 1);
   if (event_.operation == trace::Operation::kRealloc && is_death()) {
-    born_.chain = std::min<std::uint32_t>(ended_.chain + 1u, Life::kMostChain);
+    born_.chain = std::min(ended_.chain + 1u, Life::kMostChain) & Life::kMostChain;
   }
-  lives_.add(event_.object) = KeptLife(born_);
+  lives_.add(event_.object) = born_;
   live_.bytes += born_.size_bytes;
   ++live_.objects;
   last_of_thread_[event_.thread] = event_.object;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -9,44 +8,22 @@
 
 namespace strata::cli {
 
-/// What is known of a live object.
-struct Life {
-  std::uint64_t size_bytes = 0;
-  std::uint64_t birth_ns = 0;
+/// What is known of a live object, packed for the table. Birth times have steps of 8 ns; their 48
+/// bits last for 26 days, and later births count as born then.
+struct [[gnu::packed]] Life {
+  std::uint64_t size_bytes : 48 = 0;
+  std::uint64_t birth_steps : 48 = 0;
   std::uint32_t stack = 0;
-  std::uint32_t thread = 0;  ///< that allocated it
-  std::uint32_t chain = 0;   ///< number of reallocs that led to it; kMostChain stands for more
+  std::uint32_t thread : 20 = 0;  ///< that allocated it
+  std::uint32_t chain : 12 = 0;   ///< number of reallocs that led to it; kMostChain stands for more
 
   /// The largest size recorded; no address space holds a larger object.
   static constexpr std::uint64_t kMostBytes = (std::uint64_t{1} << 48) - 1;
-  static constexpr std::uint32_t kMostChain = (1 << 12) - 1;
-};
-
-/// A Life, packed for the table. Birth times have steps of 8 ns; their 48 bits last for 26 days,
-/// and later births count as born then.
-class [[gnu::packed]] KeptLife {
- public:
-  KeptLife() = default;
-  explicit KeptLife(const Life& life)
-      : size_bytes_(life.size_bytes & Life::kMostBytes),
-        birth_steps_(std::min(life.birth_ns / kStepNs, kMostSteps) & kMostSteps),
-        stack_(life.stack),
-        thread_(life.thread & ((1u << 20) - 1)),
-        chain_(life.chain & Life::kMostChain) {}
-
-  Life life() const { return {size_bytes_, birth_steps_ * kStepNs, stack_, thread_, chain_}; }
-
- private:
   static constexpr std::uint64_t kStepNs = 8;
   static constexpr std::uint64_t kMostSteps = (std::uint64_t{1} << 48) - 1;
-
-  std::uint64_t size_bytes_ : 48 = 0;
-  std::uint64_t birth_steps_ : 48 = 0;
-  std::uint32_t stack_ = 0;
-  std::uint32_t thread_ : 20 = 0;
-  std::uint32_t chain_ : 12 = 0;
+  static constexpr std::uint32_t kMostChain = (1 << 12) - 1;
 };
-static_assert(sizeof(KeptLife) == 20, "10^8 objects that never end are explained within 2 GiB");
+static_assert(sizeof(Life) == 20, "10^8 objects that never end are explained within 2 GiB");
 static_assert(trace::kMostThreads <= 1 << 20, "a thread's number fits");
 
 /// The live objects after an event, in sum.
@@ -82,7 +59,9 @@ class History {
   const Life& born() const { return born_; }
   /// The life that ends; requires is_death().
   const Life& ended() const noexcept { return ended_; }
-  std::uint64_t lifetime_ns() const noexcept { return event_.time_ns - ended_.birth_ns; }
+  std::uint64_t lifetime_ns() const noexcept {
+    return event_.time_ns - ended_.birth_steps * Life::kStepNs;
+  }
 
   /// Whether the object that ends is the last one that its thread allocated, so a short-lived
   /// temporary.
@@ -106,7 +85,7 @@ class History {
   Life born_;
   Life ended_;
   bool is_temporary_ = false;
-  ObjectTable<KeptLife> lives_;
+  ObjectTable<Life> lives_;
   std::vector<std::uint64_t> last_of_thread_;  ///< the object that each thread allocated last
   Moment live_;
   Moment peak_;
