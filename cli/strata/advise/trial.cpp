@@ -44,22 +44,16 @@ Difference difference(const std::vector<double>& without, const std::vector<doub
   return {summarize(without).median, summarize(with).median, ratio_of(with, without)};
 }
 
-/// What to plan differently; without a candidate, the trace is unchanged.
-struct Change {
-  const Candidate* candidate = nullptr;
-  bool is_made = false;  ///< false: the baseline of the change
-};
-
-Replays plan_replays(const TrialPlan& plan, const Explanation& explanation, const Change& change,
-                     const std::string& file) {
+/// \param candidate  nullptr: the trace is unchanged
+/// \param is_made    false: the baseline of the change
+Replays plan_replays(const TrialPlan& plan, const Explanation& explanation,
+                     const Candidate* candidate, bool is_made, const std::string& file) {
   PlanOptions what;
   ReplayOptions how;
-  if (change.candidate != nullptr) {
-    what.routed = explanation.places().stacks_of(change.candidate->place);
-    if (change.candidate->is_reserved()) {
-      what.growth = change.is_made ? Growth::kReserved : Growth::kMoved;
-    }
-    how.route = change.candidate->route();
+  if (candidate != nullptr) {
+    what.routed = explanation.places().stacks_of(candidate->place);
+    if (candidate->is_reserved()) what.growth = is_made ? Growth::kReserved : Growth::kMoved;
+    how.route = candidate->route();
   }
   Replays replays;
   BenchPlan& bench = replays.bench;
@@ -81,17 +75,17 @@ AllReplays plan_all(const TrialPlan& plan, const Explanation& explanation,
                     const std::vector<Candidate>& candidates, const TemporaryFolder& folder,
                     const OnTrial& on_trial) {
   AllReplays all;
-  const auto add = [&](const Change& change) {
+  const auto add = [&](const Candidate* candidate, bool is_made) {
     const std::string file = folder.file(fmt::format("{}.plan", all.of_plans.size()));
-    all.of_plans.push_back(plan_replays(plan, explanation, change, file));
+    all.of_plans.push_back(plan_replays(plan, explanation, candidate, is_made, file));
     return all.of_plans.size() - 1;
   };
-  add({});
+  add(nullptr, false);
   for (const Candidate& candidate : candidates) {
     on_trial(fmt::format("planning {} of {}", all.of_candidates.size() + 1, candidates.size()));
     // Reserving also saves a growing vector's moves, so both replays make the moves.
-    const std::size_t without = candidate.is_reserved() ? add({&candidate, false}) : 0;
-    all.of_candidates.emplace_back(without, add({&candidate, true}));
+    const std::size_t without = candidate.is_reserved() ? add(&candidate, false) : 0;
+    all.of_candidates.emplace_back(without, add(&candidate, true));
   }
   return all;
 }
