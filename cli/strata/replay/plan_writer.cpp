@@ -128,11 +128,6 @@ class Writer {
     file_.put(thread, static_cast<std::uint64_t>(kind) | payload << plan::kPayloadShift);
   }
 
-  bool is_routed(const Life& life) const {
-    return options_.growth == Growth::kIgnored && life.stack < options_.routed.size() &&
-           options_.routed[life.stack];
-  }
-
   void begin(const History& history, Kind kind) {
     const trace::Event& event = history.event();
     std::uint64_t bytes = event.size_bytes;
@@ -140,7 +135,8 @@ class Writer {
       if (chain->first != event.object) return grow(event.object);
       bytes = chain->bytes;
     }
-    const Place place = make_place(event, is_routed(history.born()));
+    const bool is_routed = options_.growth == Growth::kIgnored && options_.is_routed(event.stack);
+    const Place place = make_place(event, is_routed);
     places_.add(event.object) = place;
     put_begin(event, kind, bytes, place);
     ++calls_;

@@ -21,6 +21,8 @@ struct PlanOptions {
   /// by stack: whose objects are routed to malloc's replacement; empty: none
   std::vector<bool> routed = {};
   Growth growth = Growth::kIgnored;  ///< for these objects, which then stay with malloc
+
+  bool is_routed(std::uint32_t stack) const { return stack < routed.size() && routed[stack]; }
 };
 
 /// A plan ready for replay, and a summary of it.

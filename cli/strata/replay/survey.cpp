@@ -36,11 +36,11 @@ void Survey::note_shared(const History& history) {
 }
 
 void Survey::note_routed(const History& history) {
-  if (history.is_death() && is_routed(history.ended().stack)) {
+  if (history.is_death() && options_.is_routed(history.ended().stack)) {
     live_routed_bytes_ -= history.ended().size_bytes;
     if (--live_routed_ == 0) run_ = 0;
   }
-  if (!history.is_birth() || !is_routed(history.born().stack)) return;
+  if (!history.is_birth() || !options_.is_routed(history.born().stack)) return;
   header_.routed_peak = std::max(header_.routed_peak, ++live_routed_);
   live_routed_bytes_ += history.born().size_bytes;
   header_.routed_live_bytes = std::max(header_.routed_live_bytes, live_routed_bytes_);
@@ -51,8 +51,8 @@ void Survey::note_routed(const History& history) {
 
 void Survey::note_growth(const History& history) {
   constexpr std::uint32_t kNone = GrowthFinder::kNoPlace;
-  const bool begins = history.is_birth() && is_routed(history.born().stack);
-  const bool ends = history.is_death() && is_routed(history.ended().stack);
+  const bool begins = history.is_birth() && options_.is_routed(history.born().stack);
+  const bool ends = history.is_death() && options_.is_routed(history.ended().stack);
   const auto step = finder_.find(history, begins ? 0 : kNone, ends ? 0 : kNone);
   if (step) link(*step);
 }

@@ -40,9 +40,6 @@ class Survey {
   void note_routed(const History& history);
   void note_growth(const History& history);
   void link(const GrowthFinder::Step& step);
-  bool is_routed(std::uint32_t stack) const noexcept {
-    return stack < options_.routed.size() && options_.routed[stack];
-  }
 
   const PlanOptions& options_;
   std::uint64_t events_ = 0;
