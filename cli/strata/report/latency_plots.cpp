@@ -170,12 +170,6 @@ std::vector<std::pair<double, double>> hill(const std::map<int, double>& bins, d
 
 }  // namespace
 
-std::vector<std::string> latency_kinds(const Cell& cell) {
-  std::vector<std::string> kinds;
-  for (const Entry& entry : cell.entries) add_names(kinds, entry.row->latencies);
-  return kinds;
-}
-
 Plot percentile_plot(const Arrangement& all, const Cell& cell, const std::string& kind) {
   Plot plot;
   std::vector<Drawn> drawn = with_latency(cell, kind);

@@ -1,14 +1,15 @@
 #include "report/plots.h"
 
-#include <algorithm>
-
 #include "measure/metric.h"
 
 namespace strata::cli {
 namespace {
 
-bool has_metric(const Arrangement& all, const std::string& metric) {
-  return std::ranges::any_of(all.cells, [&](const Cell& cell) { return cell.has(metric); });
+/// The kinds of operation with latencies in any row of the cell, in order.
+std::vector<std::string> latency_kinds(const Cell& cell) {
+  std::vector<std::string> kinds;
+  for (const Entry& entry : cell.entries) add_names(kinds, entry.row->latencies);
+  return kinds;
 }
 
 void keep(PlotGroup& plots, Plot plot) {
@@ -37,9 +38,8 @@ std::vector<PlotGroup> cell_plots(const Arrangement& all, const Cell& cell) {
 
 PlotGroup overview_plots(const Arrangement& all) {
   PlotGroup plots;
-  keep(plots, overview_plot(all, ""));
-  for (const char* metric : {"alloc_p99_ns", kPeakMetric, "after_rss_bytes"}) {
-    if (has_metric(all, metric)) keep(plots, overview_plot(all, metric));
+  for (const char* metric : {"", "alloc_p99_ns", kPeakMetric, "after_rss_bytes"}) {
+    keep(plots, overview_plot(all, metric));
   }
   return plots;
 }

@@ -29,9 +29,6 @@ Plot sweep_plot(const Arrangement& all, const Sweep& sweep, const std::string& m
 /// cells' throughput, oriented so that more is better.
 Plot overview_plot(const Arrangement& all, const std::string& metric);
 
-/// The kinds of operation with latencies in any row of the cell, in order.
-std::vector<std::string> latency_kinds(const Cell& cell);
-
 /// Plots to place side by side.
 using PlotGroup = std::vector<Plot>;
 
