@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "output/text.h"
 #include "process/elf_file.h"
 
 namespace strata::cli {
@@ -73,9 +74,7 @@ void Environment::drop_preloaded_allocators() {
   std::string kept;
   for (const std::string& library : libraries_in(get(kPreload))) {
     const std::string file = preloaded_file(library);
-    if (!file.empty() && !ElfFile(file).defines("malloc")) {
-      kept += (kept.empty() ? "" : ":") + library;
-    }
+    if (!file.empty() && !ElfFile(file).defines("malloc")) append_item(kept, library, ":");
   }
   if (kept.empty()) {
     variables_.erase(kPreload);

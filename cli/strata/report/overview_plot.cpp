@@ -96,9 +96,7 @@ std::string tally(const Arrangement& all, const std::vector<OverviewRow>& rows, 
   }
   std::ranges::sort(parts);
   std::string text;
-  for (std::size_t i = 0; i < parts.size() && i < 3; ++i) {
-    text += (i > 0 ? ", " : "") + std::get<2>(parts[i]);
-  }
+  for (std::size_t i = 0; i < parts.size() && i < 3; ++i) append_item(text, std::get<2>(parts[i]));
   return fmt::format("{}: {}", better, text.empty() ? "none" : text);
 }
 
