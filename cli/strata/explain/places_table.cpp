@@ -54,24 +54,16 @@ std::string name_cell(const PlaceName& name) {
   return html + "</details></th>";
 }
 
-class PlaceRow {
- public:
-  explicit PlaceRow(std::string& html) : html_(html) {}
-  void bytes(std::uint64_t value) { cell(value, bytes_text(value)); }
-  void count(std::uint64_t value) { cell(value, count_text(value)); }
-  /// Adds a bar; for `most` it is as wide as the cell.
-  void bytes_of(std::uint64_t value, std::uint64_t most) {
-    html_ += fmt::format("<td class=\"bar\" data-v=\"{}\" style=\"--share:{:.1f}%\">{}</td>", value,
-                         100 * share_of(value, most), bytes_text(value));
-  }
+/// Has a bar; for `most` it is as wide as the cell.
+std::string bar_cell(std::uint64_t value, std::uint64_t most) {
+  return fmt::format("<td class=\"bar\" data-v=\"{}\" style=\"--share:{:.1f}%\">{}</td>", value,
+                     100 * share_of(value, most), bytes_text(value));
+}
 
- private:
-  void cell(std::uint64_t value, const std::string& text) {
-    html_ += value == 0 ? std::string("<td class=\"zero\" data-v=\"0\">0</td>")
-                        : fmt::format("<td data-v=\"{}\">{}</td>", value, text);
-  }
-  std::string& html_;
-};
+std::string cell(std::uint64_t value, std::string (*text)(std::uint64_t)) {
+  return value == 0 ? "<td class=\"zero\" data-v=\"0\">0</td>"
+                    : fmt::format("<td data-v=\"{}\">{}</td>", value, text(value));
+}
 
 }  // namespace
 
@@ -83,17 +75,16 @@ std::string places_table(const Explanation& explanation, const std::vector<std::
   for (std::size_t i = 0; i < std::min(order.size(), kMostRows); ++i) {
     const PlaceSums& place = explanation.sums()[order[i]];
     html += "<tr>" + name_cell(explanation.places().names()[order[i]]);
-    PlaceRow row(html);
-    row.bytes_of(place.at_peak_bytes, explanation.sums()[order.front()].at_peak_bytes);
-    row.count(place.at_peak);
-    row.bytes(place.bytes);
-    row.count(place.births);
-    row.bytes(static_cast<std::uint64_t>(place.mean_bytes()));
-    row.bytes(place.peak_live_bytes);
-    row.bytes(place.live_bytes);
-    row.count(place.temporaries);
-    row.count(place.foreign_deaths);
-    row.count(place.grown);
+    html += bar_cell(place.at_peak_bytes, explanation.sums()[order.front()].at_peak_bytes);
+    html += cell(place.at_peak, count_text);
+    html += cell(place.bytes, bytes_text);
+    html += cell(place.births, count_text);
+    html += cell(static_cast<std::uint64_t>(place.mean_bytes()), bytes_text);
+    html += cell(place.peak_live_bytes, bytes_text);
+    html += cell(place.live_bytes, bytes_text);
+    html += cell(place.temporaries, count_text);
+    html += cell(place.foreign_deaths, count_text);
+    html += cell(place.grown, count_text);
     html += "</tr>\n";
   }
   html += kTableEnd;
