@@ -62,8 +62,7 @@ bool Engine::start(const Options& options, std::uint64_t seed, std::size_t addre
   if (!options.compares_frees() && lives_for_ever()) central_.round_up_first_objects();
   if (options.checks == Options::Checks::kFull) spans_.keep_records();
   spans_.keep_states(options.verifies_frees());
-  huge_.configure(options.huge_pages == HugePages::kAuto ||
-                  options.huge_pages == HugePages::kAlways);
+  huge_.configure(options.huge_pages);
   has_all_addresses_.store(address_space == SIZE_MAX, std::memory_order_relaxed);
   if (address_space <= kTightAddressSpace)
     most_class_.store(SizeClassMap::class_of(kMostBytesWhereTight), std::memory_order_relaxed);

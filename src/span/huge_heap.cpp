@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/memory_limit.h"
+#include "os/clock.h"
 #include "os/resources.h"
 #include "span/page.h"
 
@@ -108,7 +109,12 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_
   const Block block =
       address == nullptr ? map(rounded, alignment, exchanged) : Block{address, false};
   if (block.address == nullptr) return {nullptr, false};
+  const bool is_telling = policy_.depends_on(rounded);
   LockGuard guard(lock_);
+  if (is_telling && live_.find(watched_) == nullptr) {
+    watched_ = block.address;
+    watched_since_ns_ = os::monotonic_ns();
+  }
   if (!insert(block.address, {rounded, rounded})) {
     pages_.unmap(block.address, rounded);
     page_heap_.limit().let_go(rounded);
@@ -133,6 +139,7 @@ HugeHeap::Range HugeHeap::keep(Range range) noexcept {
 }
 
 bool HugeHeap::deallocate(void* p) noexcept {
+  if (policy_.depends_on(usable_bytes(p))) policy_.note_end(pages_, p);
   Range evicted{};
   {
     LockGuard guard(lock_);
@@ -326,17 +333,47 @@ HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
         return stuck.start();
       }
     }
-    if (huge_pages_ && bytes >= kHugePageFromBytes) {
-      void* const aligned = pages_.map_block(bytes, std::max(alignment, kHugePageBytes));
-      if (aligned != nullptr) {
-        pages_.advise_huge(aligned, bytes);
-        return aligned;
+    if (is_worth_huge_pages(bytes)) {
+      if (void* const block = map_between_huge_pages(bytes, alignment)) {
+        pages_.advise_huge(block, bytes);
+        return block;
       }
       // Where addresses are few there may be room for the block alone.
     }
     return pages_.map_block(bytes, alignment);
   });
   return {address, is_zero};
+}
+
+/// Maps a block that begins, and mostly ends, in the middle of a huge page's place, apart from all
+/// others. So its ends have small pages: of many a buffer only the first ones are touched.
+void* HugeHeap::map_between_huge_pages(std::size_t bytes, std::size_t alignment) noexcept {
+  const std::size_t end = alignment <= kSmallEnd && pages_.is_divisible() ? kSmallEnd : 0;
+  if (bytes + 2 * end < bytes) return nullptr;
+  auto* const place =
+      static_cast<char*>(pages_.map_block(bytes + 2 * end, std::max(alignment, kHugePageBytes)));
+  if (place == nullptr || end == 0) return place;
+  // Accepted loss: addresses, where the kernel has no mapping left to cut an end off.
+  pages_.unmap(place, end);
+  pages_.unmap(place + end + bytes, end);
+  return place + end;
+}
+
+/// Looks first at a block that is in use, until there is nothing more to learn from it.
+bool HugeHeap::is_worth_huge_pages(std::size_t bytes) noexcept {
+  if (policy_.depends_on(bytes)) {
+    Range used{};
+    std::uint64_t age_ns;
+    {
+      LockGuard guard(lock_);
+      age_ns = os::monotonic_ns() - watched_since_ns_;
+      if (const Extent* const extent = live_.find(watched_))
+        used = {reinterpret_cast<std::uintptr_t>(watched_), extent->bytes};
+      if (HugeBlockPolicy::is_settled(age_ns)) watched_ = nullptr;
+    }
+    if (policy_.depends_on(used.bytes)) policy_.note_use(pages_, used.start(), used.bytes, age_ns);
+  }
+  return policy_.is_worth_it(bytes);
 }
 
 /// Returns the range's memory, and its addresses if the kernel can cut them out of their mapping.
@@ -383,6 +420,7 @@ void HugeHeap::discard() noexcept {
   live_.forget_all();
   live_bytes_ = most_live_ = slack_ = 0;
   for (const void*& freed : freed_) freed = nullptr;
+  watched_ = nullptr;
   unmapped_bytes_ += bytes;
   page_heap_.limit().let_go(bytes);
 }

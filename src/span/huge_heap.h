@@ -8,6 +8,7 @@
 #include "base/metadata_arena.h"
 #include "base/thread_annotations.h"
 #include "os/page_source.h"
+#include "span/huge_block_policy.h"
 #include "span/kept_ranges.h"
 #include "span/page_heap.h"
 #include "span/stuck_ranges.h"
@@ -21,7 +22,8 @@ namespace strata {
 /// one is extended: its pages move, and only the missing ones fault. When a block takes new memory,
 /// as much kept or idle memory goes back; where blocks come and go, up to a third of the largest
 /// live size may stay. Ranges that were not needed for an interval are unmapped (release_unneeded).
-/// If the source is not divisible, each block is unmapped as soon as it is freed.
+/// If the source is not divisible, each block is unmapped as soon as it is freed. HugeBlockPolicy
+/// says which blocks ask for huge pages, all but their ends.
 ///
 /// The page heap's limit counts live blocks and kept ranges as held. If the kernel has no mapping
 /// left to cut a range out (StuckRanges), all its memory but a page goes back; that page is not
@@ -50,8 +52,8 @@ class HugeHeap {
   HugeHeap(const HugeHeap&) = delete;
   HugeHeap& operator=(const HugeHeap&) = delete;
 
-  /// Whether large blocks ask for huge pages. Call before the first allocation.
-  void configure(bool huge_pages) noexcept { huge_pages_ = huge_pages; }
+  /// Call before the first allocation.
+  void configure(HugePages huge_pages) noexcept { policy_.configure(huge_pages); }
 
   /// \param alignment  a power of two.
   /// \pre   bytes != 0
@@ -136,9 +138,9 @@ class HugeHeap {
     std::size_t asked;  ///< of these, in whole OS pages
   };
 
-  // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
-  static constexpr std::size_t kHugePageFromBytes = std::size_t{16} << 20;
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+  // Chosen: half a huge page, at most an eighth of a block at both its ends.
+  static constexpr std::size_t kSmallEnd = kHugePageBytes / 2;
 
   // Chosen: the part of itself that a block of a size class may waste.
   static constexpr std::size_t kHeadroomPart = 8;
@@ -169,6 +171,8 @@ class HugeHeap {
   static constexpr std::size_t kRemembered = 64;
 
   bool is_allowed(std::size_t bytes) noexcept;
+  bool is_worth_huge_pages(std::size_t bytes) noexcept;
+  void* map_between_huge_pages(std::size_t bytes, std::size_t alignment) noexcept;
   template <typename Map>
   void* map_in_exchange(std::size_t bytes, std::size_t whole, std::size_t exchanged,
                         Map map) noexcept;
@@ -202,7 +206,7 @@ class HugeHeap {
   Lock lock_{LockRank::kHuge};
   PageHeap& page_heap_;
   os::PageSource& pages_;
-  bool huge_pages_ = true;
+  HugeBlockPolicy policy_;
 
   AddressTable<Extent> live_ STRATA_GUARDED_BY(lock_);  // by first address
   std::size_t live_bytes_ STRATA_GUARDED_BY(lock_) = 0;
@@ -216,6 +220,9 @@ class HugeHeap {
   // The first addresses of the blocks freed last, in a ring.
   const void* freed_[kRemembered] STRATA_GUARDED_BY(lock_) = {};
   std::size_t frees_ STRATA_GUARDED_BY(lock_) = 0;
+  // The block that policy_ is to look at, and since when it is live.
+  const void* watched_ STRATA_GUARDED_BY(lock_) = nullptr;
+  std::uint64_t watched_since_ns_ STRATA_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace strata

@@ -4,12 +4,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/run_together_test.h"
@@ -693,6 +695,44 @@ TEST_F(HugeHeapTest, ABlockThatComesBackInEveryIntervalIsNotThrashed) {
     EXPECT_EQ(heap.release_unneeded(), 0u);
   }
   EXPECT_EQ(pages.calls(FakePageSource::kUnmap), unmaps);
+}
+
+TEST_F(HugeHeapTest, ABlockWithHugePagesHasSmallOnesAtItsEnds) {
+  auto* const above = static_cast<char*>(allocate(20 * kMiB));
+  auto* const below = static_cast<char*>(allocate(20 * kMiB));
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 2u);
+  for (const char* const block : {above, below})
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (2 * kMiB), kMiB);
+  EXPECT_GE(std::max(above, below) - std::min(above, below), 22 * static_cast<std::ptrdiff_t>(kMiB))
+      << "what lies between is no part of either";
+  EXPECT_EQ(bytes_of_blocks(), 40 * kMiB);
+}
+
+TEST_F(HugeHeapTest, ABlockThatIsAlignedToHugePagesHasThemFromItsStart) {
+  allocate(20 * kMiB, 2 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
+}
+
+TEST_F(HugeHeapTest, NoBlockAsksForHugePagesOnceAFreedOneWasHardlyTouched) {
+  void* const first = allocate(20 * kMiB);
+  pages.say_touched(false);
+  heap.deallocate(first);
+  heap.release_all();
+  void* const second = allocate(20 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
+  pages.say_touched(true);
+  heap.deallocate(second);
+  heap.release_all();
+  allocate(20 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 2u);
+}
+
+TEST_F(HugeHeapTest, NoBlockAsksForHugePagesOnceOneInUseIsHardlyTouchedForLong) {
+  allocate(20 * kMiB);
+  pages.say_touched(false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  allocate(20 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
 }
 
 TEST_F(HugeHeapTest, HoldsThousandsOfBlocks) {

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "os/page_source.h"
+#include "span/huge_page_policy.h"
+
+namespace strata {
+
+/// Decides which huge blocks ask for huge pages. HugeHeap owns it. Under kAuto a block does, unless
+/// the one looked at last was touched here and there: buffers of which a program uses only the
+/// beginning, or each of many threads a few places, would take 2 MiB at every place.
+///
+/// A block is looked at when it is freed, and in use when others begin. Most blocks are filled from
+/// their beginning: one that is not may still be, unless something behind is touched, or the
+/// program has had it for a while.
+/// \threads  Any number at once.
+class HugeBlockPolicy {
+ public:
+  void configure(HugePages huge_pages) noexcept { huge_pages_ = huge_pages; }
+
+  /// Whether a new block of so many bytes should ask for huge pages.
+  bool is_worth_it(std::size_t bytes) const noexcept {
+    if (huge_pages_ == HugePages::kAlways) return bytes >= kFromBytes;
+    return depends_on(bytes) && fills_them_.load(std::memory_order_relaxed);
+  }
+  /// Whether what is touched of blocks of so many bytes matters.
+  bool depends_on(std::size_t bytes) const noexcept {
+    return bytes >= kFromBytes && huge_pages_ == HugePages::kAuto;
+  }
+
+  /// Looks at a block that the program frees.
+  /// \pre   depends_on(bytes)
+  /// \cost  a system call
+  void note_end(os::PageSource& pages, const void* block) noexcept {
+    set(pages.is_mostly_touched(block, kBeginning));
+  }
+  /// Looks at a block in use since `age_ns`. If it has gone meanwhile, what replaced it counts.
+  /// \pre   depends_on(bytes)
+  /// \cost  up to five system calls
+  void note_use(os::PageSource& pages, const void* block, std::size_t bytes,
+                std::uint64_t age_ns) noexcept {
+    if (age_ns < kTellingNs) return;
+    const char* const behind = static_cast<const char*>(block) + kBeginning;
+    const std::size_t rest = std::min(bytes, kMostLookedAt) - kBeginning;
+    if (pages.is_mostly_touched(block, kBeginning)) {
+      set(true);
+    } else if (is_settled(age_ns) || os::resident_bytes_in(behind, rest) != 0) {
+      set(false);
+    }
+  }
+  /// Whether there is nothing more to learn from a block that is in use.
+  static constexpr bool is_settled(std::uint64_t age_ns) noexcept { return age_ns >= kSettledNs; }
+
+ private:
+  // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
+  static constexpr std::size_t kFromBytes = std::size_t{16} << 20;
+  // Chosen: two huge pages, so that the first one is not most of it.
+  static constexpr std::size_t kBeginning = std::size_t{4} << 20;
+  static constexpr std::size_t kMostLookedAt = std::size_t{64} << 20;
+  // Chosen: a thread with a processor of its own has filled the beginning, and the threads of a
+  // server begin some milliseconds apart.
+  static constexpr std::uint64_t kTellingNs = 2'000'000;
+  // Chosen: enough to fill the beginning beside 30 other threads.
+  static constexpr std::uint64_t kSettledNs = 20'000'000;
+
+  void set(bool fills_them) noexcept { fills_them_.store(fills_them, std::memory_order_relaxed); }
+
+  HugePages huge_pages_ = HugePages::kAuto;
+  std::atomic<bool> fills_them_{true};  // relaxed: a hint
+};
+
+}  // namespace strata
