@@ -3,7 +3,7 @@
 #include "base/text_writer.h"
 #include "os/file.h"
 #include "os/standard_error.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata {
 

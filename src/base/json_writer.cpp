@@ -2,7 +2,7 @@
 
 #include "base/text_writer.h"
 #include "base/utf8.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata {
 

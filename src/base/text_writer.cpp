@@ -1,6 +1,6 @@
 #include "base/text_writer.h"
 
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata {
 

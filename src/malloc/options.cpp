@@ -7,19 +7,17 @@
 #include "os/control_group.h"
 #include "os/environment.h"
 #include "os/output.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata {
 namespace {
 
 /// Finds the position of `text` among "a|b|c". False if it is none of them.
 bool parse_choice(std::string_view choices, std::string_view text, std::size_t& value) noexcept {
-  for (value = 0;; ++value) {
-    const std::size_t end = choices.find('|');
-    if (os::start_of(choices, end) == text) return true;
-    if (end == std::string_view::npos) return false;
-    choices.remove_prefix(end + 1);
+  for (value = 0; !choices.empty(); ++value) {
+    if (os::take_part(choices, '|') == text) return true;
   }
+  return false;
 }
 
 /// Reads a whole number, for bytes with an optional k, m or g (powers of 1024). False on anything
@@ -31,14 +29,9 @@ bool parse_number(std::string_view text, bool is_bytes, std::size_t& value) noex
     shift = 10 * (std::string_view("kmg").find(static_cast<char>(text.back() | 0x20)) + 1);
     if (shift != 0) text.remove_suffix(1);
   }
-  if (text.empty()) return false;
   std::size_t number = 0;
-  for (char c : text) {
-    if (c < '0' || c > '9') return false;
-    if (__builtin_mul_overflow(number, std::size_t{10}, &number)) return false;
-    if (__builtin_add_overflow(number, static_cast<std::size_t>(c - '0'), &number)) return false;
-  }
-  return !__builtin_mul_overflow(number, std::size_t{1} << shift, &value);
+  return os::is_number(text, number) &&
+         !__builtin_mul_overflow(number, std::size_t{1} << shift, &value);
 }
 
 /// Reads a number of bytes, or a share from 1% to 100%.
@@ -78,10 +71,7 @@ void write_bytes(std::size_t bytes, TextWriter& out) noexcept {
 
 /// Writes text of the environment as part of one line on a terminal, cut if it is long.
 void write_foreign(std::string_view text, TextWriter& out) noexcept {
-  for (const char c : os::start_of(text, 64)) {
-    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    out.text(is_control ? std::string_view("?") : std::string_view(&c, 1));
-  }
+  out.name(os::start_of(text, 64));
 }
 
 char upper(char c) noexcept { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 0x20) : c; }

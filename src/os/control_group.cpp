@@ -10,7 +10,7 @@
 
 #include "os/errors.h"
 #include "os/file.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata::os {
 namespace {
@@ -70,14 +70,6 @@ class Path {
   bool failed_ = false;
 };
 
-/// Takes the part of `text` up to the separator, and the separator.
-std::string_view take_part(std::string_view& text, char separator) noexcept {
-  const std::size_t end = std::min(text.find(separator), text.size());
-  const std::string_view part = start_of(text, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
-
 bool has_word(std::string_view list, std::string_view word) noexcept {
   while (!list.empty()) {
     if (take_part(list, ',') == word) return true;
@@ -94,15 +86,8 @@ std::size_t read_limit(const char* path, std::string_view start = {}) noexcept {
     if (!lines.next(line)) return kNoLimit;
   } while (!begins_with(line, start));
   line.remove_prefix(start.size());
-  if (line.empty()) return kNoLimit;
   std::size_t value = 0;
-  for (const char c : line) {
-    if (c < '0' || c > '9') return kNoLimit;
-    if (__builtin_mul_overflow(value, std::size_t{10}, &value) ||
-        __builtin_add_overflow(value, static_cast<std::size_t>(c - '0'), &value))
-      return kNoLimit;
-  }
-  return value;
+  return is_number(line, value) ? value : kNoLimit;
 }
 
 /// One of the two kinds of hierarchies that may limit memory.

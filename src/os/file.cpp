@@ -12,8 +12,8 @@
 #include "os/errors.h"
 #include "os/output.h"
 #include "os/process.h"
-#include "os/start_of.h"
 #include "os/system_call.h"
+#include "os/text_parts.h"
 
 namespace strata::os {
 namespace {
@@ -44,18 +44,10 @@ bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) noexcep
 
 /// Reads a hexadecimal number and the one character after it.
 bool take_hex(std::string_view& text, std::uint64_t& value, char end) noexcept {
-  value = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == end) {
-      text.remove_prefix(i + 1);
-      return i != 0;
-    }
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0) return false;
-    value = value * 16 + static_cast<std::uint64_t>(digit);
-  }
-  return false;
+  const std::string_view digits = start_of(text, text.find(end));
+  if (digits.size() == text.size() || !is_number(digits, value, 16)) return false;
+  text.remove_prefix(digits.size() + 1);
+  return true;
 }
 
 /// Finds the build ID among the notes of one segment.

@@ -11,8 +11,8 @@
 #include "os/clock.h"
 #include "os/errors.h"
 #include "os/file.h"
-#include "os/start_of.h"
 #include "os/system_call.h"
+#include "os/text_parts.h"
 #include "os/wait.h"
 
 namespace strata::os {
@@ -56,7 +56,7 @@ Left who_is_left() noexcept {
     if (!begins_with(line, kThreads)) continue;
     std::uint32_t threads = 0;
     line.remove_prefix(kThreads.size());
-    for (const char digit : line) threads = threads * 10 + static_cast<std::uint32_t>(digit - '0');
+    is_number(line, threads);
     const std::uint32_t helpers = begun - g_ended.load(std::memory_order_relaxed);
     return has_first_ended && begun == g_begun.load(std::memory_order_relaxed) &&
                    threads == 1 + helpers

@@ -1,6 +1,5 @@
 #include "os/resources.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -8,34 +7,26 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "os/errors.h"
+#include "os/file.h"
 #include "os/page_source.h"
 #include "os/system_call.h"
+#include "os/text_parts.h"
 
 namespace strata::os {
 
 namespace {
 
-/// The resident set in a statm file, in OS pages; 0 if unreadable.
+/// The second number of a statm file, the resident set in OS pages; 0 if unreadable.
 std::size_t resident_pages(const char* statm) noexcept {
+  LineReader lines(statm);
+  std::string_view line;
+  if (!lines.next(line)) return 0;
+  take_part(line, ' ');
   std::size_t pages = 0;
-  const int fd = system_call::open(statm, O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    char text[128];
-    const ssize_t n = system_call::read(fd, text, sizeof text - 1);
-    system_call::close(fd);
-    if (n > 0) {
-      text[n] = '\0';
-      // The second number is the resident set, in OS pages.
-      const char* at = text;
-      while (*at != '\0' && *at != ' ') ++at;
-      for (at += *at == ' ' ? 1 : 0; *at >= '0' && *at <= '9'; ++at) {
-        pages = pages * 10 + static_cast<std::size_t>(*at - '0');
-      }
-    }
-  }
-  return pages;
+  return is_number(take_part(line, ' '), pages) ? pages : 0;
 }
 
 }  // namespace

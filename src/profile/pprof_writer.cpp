@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "os/clock.h"
 #include "os/file.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 
 namespace strata {
 namespace {

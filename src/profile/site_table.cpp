@@ -5,7 +5,7 @@
 #include <new>
 
 #include "base/fatal.h"
-#include "os/start_of.h"
+#include "os/text_parts.h"
 #include "profile/sampling.h"
 
 namespace strata {
