@@ -5,11 +5,12 @@
 #include "base/file_warning.h"
 #include "base/scratch.h"
 #include "base/text_sink.h"
-#include "base/text_writer.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/path.h"
 #include "os/process.h"
 #include "os/stack.h"
+#include "os/text_parts.h"
 #include "profile/gzip_sink.h"
 #include "profile/pprof_writer.h"
 #include "profile/site_report.h"
@@ -28,23 +29,17 @@ class FileOf final : public TextSink {
 
 /// Replaces %p in the path by the process ID.
 /// \returns  false if it is too long
-bool expand(const char* path, char* out, std::size_t capacity) noexcept {
-  std::size_t size = 0;
-  for (; *path != '\0'; ++path) {
-    if (path[0] == '%' && path[1] == 'p') {
-      TextWriter number;
-      for (char digit : number.decimal(os::process_id()).view()) {
-        if (size + 1 >= capacity) return false;
-        out[size++] = digit;
-      }
-      ++path;
-      continue;
+bool expand(std::string_view path, os::Path& out) noexcept {
+  for (out.clear(); !path.empty();) {
+    const bool is_process = os::begins_with(path, "%p");
+    if (is_process) {
+      out.add(os::process_id());
+    } else {
+      out.add(os::start_of(path, 1));
     }
-    if (size + 1 >= capacity) return false;
-    out[size++] = *path;
+    path.remove_prefix(is_process ? 2 : 1);
   }
-  out[size] = '\0';
-  return true;
+  return out.fits();
 }
 
 void warn_of_profile(const char* path, std::string_view problem, std::string_view reason) noexcept {
@@ -59,9 +54,9 @@ void say_not_written(const char* path, std::string_view reason) noexcept {
 class Writing {
  public:
   explicit Writing(const char* path) noexcept
-      : is_named_(expand(path, path_, sizeof path_)), is_open_(is_named_ && file_.open(path_)) {
+      : is_named_(expand(path, path_)), is_open_(is_named_ && file_.open(path_.c_str())) {
     if (!is_open_)
-      say_not_written(is_named_ ? path_ : path,
+      say_not_written(is_named_ ? path_.c_str() : path,
                       is_named_ ? file_.reason() : "its name is too long");
   }
   Writing(const Writing&) = delete;
@@ -73,20 +68,20 @@ class Writing {
     const bool is_complete = writer_.write(sites, rate, started_ns);
     if (is_complete) gzip_.finish();
     if (!is_complete || !file_.commit()) {
-      say_not_written(path_, is_complete ? file_.reason() : "no memory is left");
+      say_not_written(path_.c_str(), is_complete ? file_.reason() : "no memory is left");
       return false;
     }
     if (!writer_.has_all_files())
-      warn_of_profile(path_, "has addresses without names",
+      warn_of_profile(path_.c_str(), "has addresses without names",
                       "the kernel did not say which files are mapped");
     if (!sites.tells_all_apart())
-      warn_of_profile(path_, "has callers that it does not tell apart",
+      warn_of_profile(path_.c_str(), "has callers that it does not tell apart",
                       "there were too many, or no memory was left");
     return true;
   }
 
  private:
-  char path_[4096];
+  os::Path path_;
   os::NewFile file_;
   const bool is_named_;
   const bool is_open_;
@@ -130,9 +125,9 @@ bool HeapProfile::write(const char* path) noexcept {
 }
 
 void HeapProfile::explain_absence(const char* path) noexcept {
-  char expanded[4096];
-  if (!expand(path, expanded, sizeof expanded) || !os::LineReader(expanded).has_failed()) return;
-  say_not_written(expanded, "the program's malloc is not this library's");
+  os::Path expanded;
+  if (!expand(path, expanded) || !os::LineReader(expanded.c_str()).has_failed()) return;
+  say_not_written(expanded.c_str(), "the program's malloc is not this library's");
 }
 
 void HeapProfile::report_live() noexcept {

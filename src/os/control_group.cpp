@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "os/errors.h"
 #include "os/file.h"
+#include "os/path.h"
 #include "os/text_parts.h"
 
 namespace strata::os {
@@ -17,58 +17,21 @@ namespace {
 
 constexpr std::size_t kNoLimit = ~std::size_t{0};
 
-/// A path built in place; one that does not fit is empty, and cannot be opened.
-class Path {
- public:
-  /// Begins again, with nothing.
-  Path& clear() noexcept {
-    failed_ = false;
-    size_ = 0;
-    return add({});
+/// Adds a field of mountinfo, where the kernel writes some characters as a backslash and three
+/// octal digits: backslashes, as systemd has them in names of groups, and spaces.
+Path& add_unescaped(Path& path, std::string_view field) noexcept {
+  const auto is_octal = [&](std::size_t at) { return field[at] >= '0' && field[at] <= '7'; };
+  while (!field.empty()) {
+    const bool is_escape =
+        field.size() >= 4 && field[0] == '\\' && is_octal(1) && is_octal(2) && is_octal(3);
+    const char c =
+        is_escape ? static_cast<char>((field[1] - '0') * 64 + (field[2] - '0') * 8 + field[3] - '0')
+                  : field[0];
+    path.add({&c, 1});
+    field.remove_prefix(is_escape ? 4 : 1);
   }
-  Path& add(std::string_view part) noexcept {
-    if (failed_ || part.size() >= sizeof text_ - size_) {
-      failed_ = true;
-      size_ = 0;
-    } else {
-      if (!part.empty()) std::memcpy(text_ + size_, part.data(), part.size());
-      size_ += part.size();
-    }
-    text_[size_] = '\0';
-    return *this;
-  }
-  /// The same for a field of mountinfo, where the kernel writes some characters as a backslash and
-  /// three octal digits: backslashes, as systemd has them in names of groups, and spaces.
-  Path& add_unescaped(std::string_view field) noexcept {
-    const auto is_octal = [&](std::size_t at) { return field[at] >= '0' && field[at] <= '7'; };
-    while (!field.empty()) {
-      const bool is_escape =
-          field.size() >= 4 && field[0] == '\\' && is_octal(1) && is_octal(2) && is_octal(3);
-      const char c =
-          is_escape
-              ? static_cast<char>((field[1] - '0') * 64 + (field[2] - '0') * 8 + field[3] - '0')
-              : field[0];
-      add({&c, 1});
-      field.remove_prefix(is_escape ? 4 : 1);
-    }
-    return *this;
-  }
-  /// Removes what follows the last slash, from `least` on. False if there is none.
-  bool cut_last_part(std::size_t least) noexcept {
-    const std::size_t slash = view().rfind('/');
-    if (slash == std::string_view::npos || slash < least) return false;
-    size_ = slash;
-    text_[size_] = '\0';
-    return true;
-  }
-  std::string_view view() const noexcept { return {text_, size_}; }
-  const char* c_str() const noexcept { return text_; }
-
- private:
-  char text_[4096] = "";
-  std::size_t size_ = 0;
-  bool failed_ = false;
-};
+  return path;
+}
 
 bool has_word(std::string_view list, std::string_view word) noexcept {
   while (!list.empty()) {
@@ -153,8 +116,8 @@ bool find_mount(const char* root, const Hierarchy& hierarchy, std::string_view& 
     if (*hierarchy.controller != '\0' && !has_word(behind, hierarchy.controller)) continue;
     for (int field = 0; field < 3; ++field) take_part(line, ' ');
     const bool has_group =
-        take_shown(group, g_other.clear().add_unescaped(take_part(line, ' ')).view());
-    if (has_group || !is_found) g_folder.clear().add(root).add_unescaped(take_part(line, ' '));
+        take_shown(group, add_unescaped(g_other.clear(), take_part(line, ' ')).view());
+    if (has_group || !is_found) add_unescaped(g_folder.clear().add(root), take_part(line, ' '));
     if (has_group) return true;
     is_found = true;
   }

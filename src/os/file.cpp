@@ -18,25 +18,6 @@
 namespace strata::os {
 namespace {
 
-/// Appends to a C string in a buffer.
-/// \returns  false if it does not fit
-bool append(char* out, std::size_t capacity, std::string_view text) noexcept {
-  const std::size_t length = std::strlen(out);
-  if (length + text.size() >= capacity) return false;
-  std::memcpy(out + length, text.data(), text.size());
-  out[length + text.size()] = '\0';
-  return true;
-}
-
-bool append_number(char* out, std::size_t capacity, std::uint64_t value) noexcept {
-  char digits[20];
-  std::size_t first = sizeof digits;
-  do {
-    digits[--first] = static_cast<char>('0' + value % 10);
-  } while ((value /= 10) != 0);
-  return append(out, capacity, {digits + first, sizeof digits - first});
-}
-
 bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) noexcept {
   return system_call::read_at(fd, out, bytes, static_cast<off_t>(offset)) ==
          static_cast<ssize_t>(bytes);
@@ -114,8 +95,8 @@ void close_file(int file) noexcept {
 
 bool NewFile::open(const char* path) noexcept {
   SavedErrno saved;
-  path_[0] = temporary_[0] = '\0';
-  error_ = append(path_, kMaxPath, path) ? 0 : ENAMETOOLONG;
+  temporary_.clear();
+  error_ = path_.clear().add(path).fits() ? 0 : ENAMETOOLONG;
   if (error_ != 0) return false;
   struct stat there;
   const bool is_in_the_way = system_call::look_at(path, there) == 0 && !S_ISREG(there.st_mode);
@@ -130,15 +111,14 @@ int NewFile::open_beside() noexcept {
   // relaxed: each file of this process takes another number.
   static constinit std::atomic<std::uint32_t> files{0};
   for (;;) {
-    temporary_[0] = '\0';
-    if (!append(temporary_, kMaxPath, path_) || !append(temporary_, kMaxPath, ".") ||
-        !append_number(temporary_, kMaxPath, process_id()) || !append(temporary_, kMaxPath, ".") ||
-        !append_number(temporary_, kMaxPath, files.fetch_add(1, std::memory_order_relaxed)) ||
-        !append(temporary_, kMaxPath, ".new")) {
+    temporary_.clear().add(path_.view()).add(".").add(process_id()).add(".");
+    temporary_.add(files.fetch_add(1, std::memory_order_relaxed)).add(".new");
+    if (!temporary_.fits()) {
       error_ = ENAMETOOLONG;
       return -1;
     }
-    const int fd = system_call::open(temporary_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int fd =
+        system_call::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     // What is there was left by a process that had our number and came to a sudden end.
     if (fd >= 0 || errno != EEXIST) return fd;
   }
@@ -148,7 +128,7 @@ NewFile::~NewFile() {
   if (fd_ < 0) return;
   SavedErrno saved;
   system_call::close(fd_);
-  if (temporary_[0] != '\0') system_call::remove(temporary_);
+  if (!temporary_.view().empty()) system_call::remove(temporary_.c_str());
 }
 
 void NewFile::write(std::string_view bytes) noexcept {
@@ -161,10 +141,10 @@ bool NewFile::commit() noexcept {
   SavedErrno saved;
   if (system_call::close(fd_) != 0 && error_ == 0) error_ = errno;
   fd_ = -1;
-  if (temporary_[0] == '\0') return error_ == 0;
-  if (error_ == 0 && system_call::rename(temporary_, path_) == 0) return true;
+  if (temporary_.view().empty()) return error_ == 0;
+  if (error_ == 0 && system_call::rename(temporary_.c_str(), path_.c_str()) == 0) return true;
   if (error_ == 0) error_ = errno;
-  system_call::remove(temporary_);
+  system_call::remove(temporary_.c_str());
   return false;
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/path.h"
+
 /// \file  Files, without stdio or allocation. errno is left as it was.
 
 namespace strata::os {
@@ -35,14 +37,12 @@ class NewFile {
   const char* reason() const noexcept;
 
  private:
-  static constexpr std::size_t kMaxPath = 4096;
-
   int open_beside() noexcept;
 
   int fd_ = -1;
   int error_ = 0;
-  char path_[kMaxPath];
-  char temporary_[kMaxPath];  // empty where nothing is renamed
+  Path path_;
+  Path temporary_;  // empty where nothing is renamed
 };
 
 /// A file read line by line.

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <string_view>
+
 #include "malloc/heap_profile.h"
 #include "malloc/options.h"
+#include "os/path.h"
 
 namespace strata {
 
@@ -16,6 +19,6 @@ void start_profile_of_environment(HeapProfile& profile, const Options& options) 
 /// Writes the name of the heaps' file: ".heaps" after the first part of the file's name,
 /// app.heaps.pb.gz.
 /// \returns  false if it does not fit
-bool write_name_of_heaps(const char* path, char* out, std::size_t capacity) noexcept;
+bool write_name_of_heaps(std::string_view path, os::Path& out) noexcept;
 
 }  // namespace strata

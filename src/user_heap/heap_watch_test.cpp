@@ -194,17 +194,17 @@ TEST_F(HeapProfileTest, StartsAndStopsWhileThreadsAllocateAndHeapsComeAndGo) {
 }
 
 TEST(HeapEnvironment, TheHeapsFileIsNamedAfterTheProfiles) {
-  char out[40];
-  const auto named_after = [&](const char* path) {
-    return write_name_of_heaps(path, out, sizeof out) ? std::string(out) : std::string();
+  os::Path out;
+  const auto named_after = [&](const std::string& path) {
+    return write_name_of_heaps(path, out) ? std::string(out.view()) : std::string();
   };
   EXPECT_EQ(named_after("app.pb.gz"), "app.heaps.pb.gz");
   EXPECT_EQ(named_after("/tmp/x.d/%p.pb"), "/tmp/x.d/%p.heaps.pb");
   EXPECT_EQ(named_after("x.d/profile"), "x.d/profile.heaps");
   EXPECT_EQ(named_after("x/.hidden"), "x/.hidden.heaps");
-  const std::string longest(33, 'x');
-  EXPECT_EQ(named_after(longest.c_str()).size(), sizeof out - 1);
-  EXPECT_EQ(named_after(('x' + longest).c_str()), "");
+  const std::string longest(4089, 'x');
+  EXPECT_EQ(named_after(longest).size(), 4095u);
+  EXPECT_EQ(named_after('x' + longest), "");
 }
 
 // Heaps with guard pages.
