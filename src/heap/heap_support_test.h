@@ -33,10 +33,7 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 
 inline ThreadHeaps::Options small_arenas(os::PageSource* pages = nullptr) {
-  ThreadHeaps::Options options;
-  options.arena_bytes = kMiB;
-  options.pages = pages;
-  return options;
+  return {.arena_bytes = kMiB, .pages = pages};
 }
 
 /// The same with separate arenas for each thread: it sets a thread budget that no test uses up.
@@ -47,11 +44,7 @@ inline ThreadHeaps::Options own_arenas(os::PageSource* pages = nullptr) {
 }
 
 /// Arenas whose size is no power of two: they fill 3 of the 4 MiB to which they are aligned.
-inline ThreadHeaps::Options long_arenas() {
-  ThreadHeaps::Options options;
-  options.arena_bytes = 3 * kMiB;
-  return options;
-}
+inline ThreadHeaps::Options long_arenas() { return {.arena_bytes = 3 * kMiB}; }
 
 /// The start of a block's arena, if arenas are aligned to `alignment`.
 inline char* arena_start(char* block, std::size_t alignment) {

@@ -85,9 +85,7 @@ TEST(SharedArenas, UnderATotalBudgetEachKindUsesWhatTheOtherLeft) {
 }
 
 TEST(SharedArenas, TheFirstThreadDoesNotTakeTheBudgetOfAll) {
-  ThreadHeaps::Options options;
-  options.total_budget_bytes = 8 * kMiB;
-  ThreadHeaps heaps(options);
+  ThreadHeaps heaps(ThreadHeaps::Options{.total_budget_bytes = 8 * kMiB});
   void* first = heaps.allocate(100);
   ASSERT_NE(first, nullptr);
   in_thread([&] {
@@ -174,9 +172,7 @@ TEST(SharedArenas, GrowByHugePagesOnceMuchIsInUse) {
 
 TEST(SharedArenas, WhatGoesBackToTheKernelIsNotFilledUpAgainToMakeAPageHuge) {
   os::FakePageSource pages;
-  ThreadHeaps::Options options;
-  options.pages = &pages;
-  ThreadHeaps heaps(options);
+  ThreadHeaps heaps(ThreadHeaps::Options{.pages = &pages});
   std::vector<char*> blocks;
   while (heaps.statistics().bytes_in_use < 60 * kMiB) {
     blocks.push_back(static_cast<char*>(heaps.allocate(30'000)));
@@ -197,10 +193,7 @@ TEST(SharedArenas, WhatGoesBackToTheKernelIsNotFilledUpAgainToMakeAPageHuge) {
 
 TEST(SharedArenas, ABudgetForEachThreadKeepsOrdinaryPages) {
   os::FakePageSource pages;
-  ThreadHeaps::Options options;
-  options.pages = &pages;
-  options.thread_budget_bytes = 256 * kMiB;
-  ThreadHeaps heaps(options);
+  ThreadHeaps heaps(ThreadHeaps::Options{.thread_budget_bytes = 256 * kMiB, .pages = &pages});
   while (heaps.statistics().bytes_in_use < 60 * kMiB) ASSERT_NE(heaps.allocate(30'000), nullptr);
   EXPECT_EQ(pages.calls(os::FakePageSource::kAdviseHuge), 0u);
 }

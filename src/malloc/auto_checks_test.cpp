@@ -18,12 +18,7 @@ namespace {
 
 /// A malloc under `auto`, whose process uses as much CPU time as the test says.
 struct AutoMalloc : TestMalloc {
-  AutoMalloc() {
-    Options options;
-    options.checks = Options::Checks::kAuto;
-    options.guard_rate = 0;
-    TestMalloc::start(options);
-  }
+  AutoMalloc() { TestMalloc::start({.checks = Options::Checks::kAuto, .guard_rate = 0}); }
   std::uint64_t cpu_ns() noexcept override { return cpu_ns_now; }
   /// Allocates, as the start of a thread on a slow path does.
   void attend() noexcept override {

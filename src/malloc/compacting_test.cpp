@@ -29,12 +29,7 @@ struct CompactingTest : ::testing::Test, TestMalloc {
   std::deque<void*> live;
 
   void SetUp() override { start_with(Options::Checks::kBasic); }
-  void start_with(Options::Checks checks) {
-    Options options;
-    options.checks = checks;
-    options.guard_rate = 0;
-    start(options);
-  }
+  void start_with(Options::Checks checks) { start({.checks = checks, .guard_rate = 0}); }
 
   /// Frees the oldest objects and allocates one for each.
   void replace(TestThread& thread, std::size_t count) {

@@ -205,9 +205,7 @@ TEST(EngineOutOfMemory, WhatIsFreeServesEveryOtherSizeAtALimitOfAddressSpace) {
       for (const std::size_t then : kSizes) {
         SCOPED_TRACE(std::to_string(first) + " bytes, then " + std::to_string(then));
         TestMalloc program;
-        Options options;
-        options.checks = checks;
-        program.start(options);
+        program.start({.checks = checks});
         program.pages.limit_mapped_bytes(program.pages.mapped_bytes() + 32 * kMiB);
         // The rest is bookkeeping, and pieces too short for the size. How many depends on where the
         // kernel puts the regions.

@@ -110,9 +110,7 @@ TEST_F(EngineTest, ABlockThatHasNoPlaceInTheMapAnyMoreIsAMapping) {
 
 TEST_F(EngineTest, WhatALimitForbidsWhereAddressesAreFewIsOneRefusal) {
   TestMalloc other;
-  Options options;
-  options.hard_limit = 8 * kMiB;
-  ASSERT_TRUE(other.engine.start(options, 1, 24 * kMiB));
+  ASSERT_TRUE(other.engine.start(Options{.hard_limit = 8 * kMiB}, 1, 24 * kMiB));
   std::vector<void*> blocks;
   while (void* const block = other.engine.allocate_large(kMiB, 16).address) blocks.push_back(block);
   EXPECT_EQ(other.engine.limit().statistics().refusals, 1u);

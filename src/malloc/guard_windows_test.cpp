@@ -18,10 +18,7 @@ namespace {
 constexpr std::size_t kRate = 1 << 14;
 
 Options with_rate(std::size_t rate, Options::Checks checks = Options::Checks::kBasic) {
-  Options options;
-  options.guard_rate = rate;
-  options.checks = checks;
-  return options;
+  return {.checks = checks, .guard_rate = rate};
 }
 
 /// Numbers are drawn from a fixed seed (TestMalloc), so every run is the same.

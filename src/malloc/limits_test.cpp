@@ -21,10 +21,7 @@ namespace {
 
 struct LimitsTest : ::testing::Test, TestMalloc {
   void start_with(std::size_t soft, std::size_t hard) {
-    Options options;
-    options.soft_limit = soft;
-    options.hard_limit = hard;
-    start(options);
+    start({.soft_limit = soft, .hard_limit = hard});
   }
 };
 
@@ -301,10 +298,7 @@ TEST_F(LimitsTest, WhatCannotBeReleasedIsNotTriedAgainAboveTheSoftLimit) {
 class LimitsRandomTest : public SeededTest, protected TestMalloc {};
 
 TEST_F(LimitsRandomTest, TheHardLimitHoldsAfterEveryStep) {
-  Options options;
-  options.soft_limit = 12 * kMiB;
-  options.hard_limit = 16 * kMiB;
-  start(options);
+  start({.soft_limit = 12 * kMiB, .hard_limit = 16 * kMiB});
   TestThread thread(malloc);
   std::vector<std::pair<void*, std::size_t>> live;
   std::size_t refused = 0;

@@ -21,10 +21,7 @@ namespace strata {
 namespace {
 
 Options unguarded(Options::Checks checks = Options{}.checks) {
-  Options options;
-  options.checks = checks;
-  options.guard_rate = 0;
-  return options;
+  return {.checks = checks, .guard_rate = 0};
 }
 
 struct MallocTest : ::testing::Test, TestMalloc {};
@@ -245,9 +242,7 @@ TEST_F(MallocTest, AClassesFirstObjectsMayBeLargerOnes) {
 TEST_F(MallocTest, WhereFreesAreComparedEachObjectIsOfItsClass) {
   for (const Options::Checks checks : {Options::Checks::kFrees, Options::Checks::kFull}) {
     TestMalloc test;
-    Options options;
-    options.checks = checks;
-    test.start(options);
+    test.start({.checks = checks});
     TestThread thread(test.malloc);
     void* const p = thread.allocate(72);
     EXPECT_LE(thread.usable_bytes(p), 80u);

@@ -34,11 +34,7 @@ class MisuseModel : public SeededTest,
     std::size_t bytes;
   };
 
-  MisuseModel() {
-    Options options;
-    options.checks = GetParam();
-    TestMalloc::start(options);
-  }
+  MisuseModel() { TestMalloc::start({.checks = GetParam()}); }
 
   /// Under `auto`, the process uses enough CPU time for every free to be verified, until the test
   /// ends that.

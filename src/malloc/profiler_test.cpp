@@ -247,9 +247,7 @@ TEST_F(ProfilerTest, AChildOfForkHasBooksOfItsOwn) {
 /// As a child of fork finds a span that another thread was about to destroy.
 TEST(ProfilerOfAHeap, TakesASpanOfFullChecksForNoneOfItsOwnAlthoughThePageMapHasNoClassForIt) {
   TestMalloc heap;
-  Options options;
-  options.checks = Options::Checks::kFull;
-  heap.start(options);
+  heap.start({.checks = Options::Checks::kFull});
   ASSERT_TRUE(heap.malloc.profiler().start(Sampling::kMaxRate, 1));
   TestThread thread(heap.malloc);
   void* const p = thread.allocate(100);

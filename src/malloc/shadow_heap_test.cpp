@@ -133,21 +133,13 @@ class ShadowHeap : public SeededTest, protected TestMalloc {
 TEST_F(ShadowHeap, OneThreadOfAnySizes) { run_alone(Options{}, 12'000); }
 
 TEST_F(ShadowHeap, OneThreadWithHugePagesEverywhere) {
-  Options options;
-  options.huge_pages = HugePages::kAlways;
-  run_alone(options, 3000);
+  run_alone({.huge_pages = HugePages::kAlways}, 3000);
 }
 
-TEST_F(ShadowHeap, OneThreadWithoutACache) {
-  Options options;
-  options.cache_bytes = 0;
-  run_alone(options, 3000);
-}
+TEST_F(ShadowHeap, OneThreadWithoutACache) { run_alone({.cache_bytes = 0}, 3000); }
 
 TEST_F(ShadowHeap, OneThreadUnderFullChecks) {
-  Options options;
-  options.checks = Options::Checks::kFull;
-  start(options);
+  start({.checks = Options::Checks::kFull});
   Shadow shadow;
   ShadowedThread thread(malloc, shadow, random());
   for (int i = 0; i < 4000 && !HasFailure(); ++i) {
@@ -161,15 +153,11 @@ TEST_F(ShadowHeap, OneThreadUnderFullChecks) {
 }
 
 TEST_F(ShadowHeap, OneThreadWhoseFreesAreVerified) {
-  Options options;
-  options.checks = Options::Checks::kFrees;
-  run_alone(options, 6000);
+  run_alone({.checks = Options::Checks::kFrees}, 6000);
 }
 
 TEST_F(ShadowHeap, ThreadsUnderFullChecks) {
-  Options options;
-  options.checks = Options::Checks::kFull;
-  start(options);
+  start({.checks = Options::Checks::kFull});
   Shadow shadow;
   run_together(3, [&, seed = random()](std::uint64_t t) {
     ShadowedThread thread(malloc, shadow, seed + t);
@@ -189,9 +177,7 @@ INSTANTIATE_TEST_SUITE_P(Checks, ShadowHeapOfThreads,
 
 TEST_P(ShadowHeapOfThreads, HandBlocksToEachOther) {
   constexpr int kSteps = 2500;
-  Options options;
-  options.checks = GetParam();
-  start(options);
+  start({.checks = GetParam()});
   Shadow shadow;
   // A block that one thread leaves here is freed by the next that comes.
   struct Shelf {

@@ -268,9 +268,7 @@ TEST(StatisticsBeforeTheStart, AskingForThemMakesTheNextAllocationStartTheHeap) 
 
 TEST(CheckedStatistics, WhatWaitsForFullChecksIsCachedAndNotLive) {
   TestMalloc program;
-  Options options;
-  options.checks = Options::Checks::kFull;
-  program.start(options);
+  program.start({.checks = Options::Checks::kFull});
   TestThread thread(program.malloc);
   const unsigned c = SizeClassMap::class_of(1000 + CheckedObjects::kLeastSlack);
   std::vector<void*> live;

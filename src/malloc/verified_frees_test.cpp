@@ -13,11 +13,7 @@
 namespace strata {
 namespace {
 
-Options with_frees() {
-  Options options;
-  options.checks = Options::Checks::kFrees;
-  return options;
-}
+Options with_frees() { return {.checks = Options::Checks::kFrees}; }
 
 struct VerifiedFrees : TestMalloc, ::testing::Test {
   VerifiedFrees() { TestMalloc::start(with_frees()); }

@@ -16,6 +16,7 @@
 #include "os/access_test.h"
 #include "os/fake_page_source.h"
 #include "user_heap/heap_table.h"
+#include "user_heap/named_heap_test.h"
 
 namespace strata {
 namespace {
@@ -23,11 +24,6 @@ namespace {
 using os::FakePageSource;
 
 constexpr std::size_t kUnit = BookkeepingPages::kUnitBytes;
-
-bool is_filled_with(const void* memory, std::size_t bytes, char value) {
-  const char* const at = static_cast<const char*>(memory);
-  return std::all_of(at, at + bytes, [value](char c) { return c == value; });
-}
 
 /// The source's windows count as mapped as soon as they are reserved.
 struct Bookkeeping {
@@ -43,7 +39,7 @@ TEST(BookkeepingPages, GiveZeroesAndGiveThemAgainWhenTheyHaveComeBack) {
     for (int round = 0; round < 3; ++round) {
       char* const p = all.map(bytes);
       ASSERT_NE(p, nullptr);
-      EXPECT_TRUE(is_filled_with(p, bytes, 0));
+      EXPECT_TRUE(reads_as(p, bytes, 0));
       std::memset(p, 'x', bytes);
       EXPECT_TRUE(all.pages.unmap(p, bytes));
     }
@@ -71,7 +67,7 @@ TEST(BookkeepingPages, MemoryThatTheKernelKeepsIsClearedAndGivenAgain) {
   EXPECT_TRUE(all.pages.unmap(p, kUnit));
   EXPECT_EQ(all.kernel.refused_calls(), 1u);
   EXPECT_EQ(all.map(kUnit), p);
-  EXPECT_TRUE(is_filled_with(p, kUnit, 0));
+  EXPECT_TRUE(reads_as(p, kUnit, 0));
 }
 
 TEST(BookkeepingPages, ThousandsOfRangesLieInADozenWindowsWhoseEndsAreInaccessible) {
@@ -143,8 +139,7 @@ TEST(BookkeepingPages, ARefusalIsAnAnswerAndNothingIsLost) {
       std::memset(p, 'x', 100);
     }
     for (char* p : given) EXPECT_TRUE(all.pages.unmap(p, kUnit));
-    for (std::size_t i = 0; i < given.size(); ++i)
-      ASSERT_TRUE(is_filled_with(all.map(kUnit), 100, 0));
+    for (std::size_t i = 0; i < given.size(); ++i) ASSERT_TRUE(reads_as(all.map(kUnit), 100, 0));
   };
   for (std::size_t n = 1;; ++n) {
     Bookkeeping all;
@@ -187,11 +182,11 @@ TEST(BookkeepingPages, ThreadsTakeAndGiveBackAtOnce) {
       for (char*& p : ranges) {
         p = all.map(kUnit);
         ASSERT_NE(p, nullptr);
-        ASSERT_TRUE(is_filled_with(p, 100, 0));
+        ASSERT_TRUE(reads_as(p, 100, 0));
         std::memset(p, 'a' + t, 100);
       }
       for (char* p : ranges) {
-        ASSERT_TRUE(is_filled_with(p, 100, static_cast<char>('a' + t)));
+        ASSERT_TRUE(reads_as(p, 100, static_cast<unsigned char>('a' + t)));
         all.pages.unmap(p, kUnit);
       }
     }

@@ -66,9 +66,7 @@ TEST(HeapAdapters, AllocateAtLeastGivesAllThatTheHeapMakesUsable) {
 }
 
 TEST(HeapAdapters, AllocateAtLeastUnderFullChecksIsWatchedUpToItsEnd) {
-  Heap::Options options;
-  options.checks = Heap::Checks::kFull;
-  Heap heap(options);
+  Heap heap(Heap::Options{.checks = Heap::Checks::kFull});
   growths_to<char>(Allocator<char, Heap>(heap), 5000, true);
   growths_to<std::uint64_t>(Allocator<std::uint64_t, Heap>(heap), 50'000, true);
   heap.check_invariants();
@@ -87,9 +85,7 @@ TEST(HeapAdapters, AnOveralignedTypeGetsWhatItAskedFor) {
 }
 
 TEST(HeapAdapters, CarriesPolymorphicContainersUpToItsLimit) {
-  Heap::Options options;
-  options.hard_limit_bytes = 8 << 20;
-  Heap heap(options);
+  Heap heap(Heap::Options{.hard_limit_bytes = 8 << 20});
   MemoryResource<Heap> resource(heap);
   std::pmr::map<std::pmr::string, std::pmr::vector<int>> lists(&resource);
   for (int i = 0; i < 500; ++i) {

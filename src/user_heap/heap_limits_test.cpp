@@ -29,10 +29,7 @@ namespace {
 
 /// Options of a heap that returns nothing by itself.
 Heap::Options keeping(Heap::Checks checks = Heap::Checks::kBasic) {
-  Heap::Options options;
-  options.reclaims = false;
-  options.checks = checks;
-  return options;
+  return {.reclaims = false, .checks = checks};
 }
 
 SharedLimit::Statistics of_process() { return g_heap_table.limit()->statistics(); }

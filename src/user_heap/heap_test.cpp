@@ -112,9 +112,7 @@ TEST(Heap, ResizesInPlaceWhereThereIsRoomAndNeverMoves) {
 TEST(Heap, RawCallsServeAClassThatWasFoundOnce) {
   for (const Heap::Checks checks :
        {Heap::Checks::kBasic, Heap::Checks::kFull, Heap::Checks::kFrees}) {
-    Heap::Options options;
-    options.checks = checks;
-    Heap heap(options);
+    Heap heap(Heap::Options{.checks = checks});
     for (std::size_t bytes = 0; bytes <= 160 * 1024; bytes += 1 + bytes / 5) {
       const Heap::SizeClass size_class = Heap::size_class_of(bytes);
       ASSERT_NE(size_class, Heap::SizeClass::kNone);
@@ -172,9 +170,7 @@ TEST(Heap, OptionsThatContradictThemselvesAreRefusedWithASentence) {
 
 TEST(Heap, AsksForHugePagesAsItsOptionsSay) {
   const auto asks = [](Heap::HugePages choice) {
-    Heap::Options options;
-    options.huge_pages = choice;
-    Heap heap(options);
+    Heap heap(Heap::Options{.huge_pages = choice});
     for (int i = 0; i < 40; ++i) (void)heap.allocate(100'000);
     heap.check_invariants();
     char json[16'384];
@@ -238,9 +234,7 @@ TEST(Heap, EndsWithAllItsBlocksAndGivesTheirMemoryBack) {
 }
 
 TEST(Heap, ResetFreesEverythingAndKeepsTheMemory) {
-  Heap::Options options;
-  options.reclaims = false;
-  Heap heap(options);
+  Heap heap(Heap::Options{.reclaims = false});
   for (int round = 0; round < 5; ++round) {
     std::vector<std::pair<char*, std::size_t>> live;
     for (std::size_t i = 0; i < 3000; ++i) {
@@ -273,9 +267,7 @@ TEST(Heap, ResetFreesEverythingAndKeepsTheMemory) {
 }
 
 TEST(Heap, AHardLimitIsReachedAndNeverPassed) {
-  Heap::Options options;
-  options.hard_limit_bytes = 8 * kMiB;
-  Heap heap(options);
+  Heap heap(Heap::Options{.hard_limit_bytes = 8 * kMiB});
   for (const std::size_t bytes :
        {std::size_t{200}, std::size_t{3000}, std::size_t{70'000}, std::size_t{300'000}, 2 * kMiB}) {
     std::vector<void*> live;
@@ -299,10 +291,7 @@ TEST(Heap, ALimitTooSmallForAnythingRefusesEverything) {
   using Checks = Heap::Checks;
   for (const std::size_t limit : {std::size_t{1}, std::size_t{100}, kMiB / 8 - 1}) {
     for (const Checks checks : {Checks::kBasic, Checks::kFrees, Checks::kFull}) {
-      Heap::Options options;
-      options.hard_limit_bytes = limit;
-      options.checks = checks;
-      Heap heap(options);
+      Heap heap(Heap::Options{.hard_limit_bytes = limit, .checks = checks});
       errno = 0;
       EXPECT_EQ(heap.allocate(1), nullptr);
       EXPECT_EQ(errno, ENOMEM);
@@ -332,18 +321,13 @@ TEST(Heap, LimitsAreBytesHoweverLargeTheyAre) {
 }
 
 TEST(Heap, FromALimitOf128KiBOnSmallBlocksFit) {
-  Heap::Options options;
-  options.hard_limit_bytes = kMiB / 8;
-  Heap heap(options);
+  Heap heap(Heap::Options{.hard_limit_bytes = kMiB / 8});
   EXPECT_NE(heap.allocate(1), nullptr);
   heap.check_invariants();
 }
 
 TEST(Heap, AboveASoftLimitIdleMemoryGoesBackAtOnce) {
-  Heap::Options options;
-  options.soft_limit_bytes = 4 * kMiB;
-  options.reclaims = false;
-  Heap heap(options);
+  Heap heap(Heap::Options{.soft_limit_bytes = 4 * kMiB, .reclaims = false});
   std::vector<void*> live;
   for (int i = 0; i < 200; ++i) live.push_back(heap.allocate(100'000));
   for (void* p : live) heap.deallocate(p);
@@ -351,10 +335,7 @@ TEST(Heap, AboveASoftLimitIdleMemoryGoesBackAtOnce) {
 }
 
 TEST(Heap, AboveASoftLimitWhatABlockShrinksByInPlaceGoesBackAtOnce) {
-  Heap::Options options;
-  options.soft_limit_bytes = 4 * kMiB;
-  options.reclaims = false;
-  Heap heap(options);
+  Heap heap(Heap::Options{.soft_limit_bytes = 4 * kMiB, .reclaims = false});
   void* const block = heap.allocate(64 * kMiB);
   ASSERT_NE(block, nullptr);
   std::memset(block, 1, 64 * kMiB);
@@ -363,9 +344,7 @@ TEST(Heap, AboveASoftLimitWhatABlockShrinksByInPlaceGoesBackAtOnce) {
 }
 
 TEST(Heap, ABlockResizedInPlaceIsFreedByItsNewSizeUnderVerifiedFrees) {
-  Heap::Options options;
-  options.checks = Heap::Checks::kFrees;
-  Heap heap(options);
+  Heap heap(Heap::Options{.checks = Heap::Checks::kFrees});
   for (const std::size_t bytes : {1, 55, 56, 100, 112}) {
     void* const block = heap.allocate(112);
     heap.deallocate(block, heap.resize_in_place(block, bytes) ? bytes : 112);
@@ -377,9 +356,7 @@ TEST(Heap, ABlockResizedInPlaceIsFreedByItsNewSizeUnderVerifiedFrees) {
 }
 
 TEST(Heap, FullChecksWatchEveryBlockOfTheirHeapAlone) {
-  Heap::Options options;
-  options.checks = Heap::Checks::kFull;
-  Heap checked(options);
+  Heap checked(Heap::Options{.checks = Heap::Checks::kFull});
   Heap usual;
   auto* p = static_cast<char*>(checked.allocate(100));
   EXPECT_EQ(checked.usable_size(p), 100u);

@@ -152,9 +152,7 @@ UserHeap& only_heap() {
 }
 
 TEST(HeapThreads, WhatAThreadHasVerifiedCountsWhenItEnds) {
-  Heap::Options options;
-  options.checks = Heap::Checks::kFrees;
-  Heap heap(options);
+  Heap heap(Heap::Options{.checks = Heap::Checks::kFrees});
   for (std::uint64_t round = 1; round <= 2; ++round) {
     std::thread([&] {
       for (int i = 0; i < 100; ++i) heap.deallocate(heap.allocate(100));
@@ -399,9 +397,7 @@ TEST(HeapThreads, IdleMemoryOfAHeapThatReclaimsGoesBackWithoutACall) {
 }
 
 TEST(HeapThreads, WhatABlockShrinksByInPlaceGoesBackWithoutAnotherCall) {
-  Heap::Options options;
-  options.reclaim_delay_ms = 10;
-  Heap heap(options);
+  Heap heap(Heap::Options{.reclaim_delay_ms = 10});
   void* const block = heap.allocate(64 * kMiB);
   ASSERT_NE(block, nullptr);
   EXPECT_TRUE(heap.resize_in_place(block, 2 * kMiB));
@@ -410,9 +406,7 @@ TEST(HeapThreads, WhatABlockShrinksByInPlaceGoesBackWithoutAnotherCall) {
 }
 
 TEST(HeapThreads, WhatIsFreedAsTheReclaimerEndsGoesBackToo) {
-  Heap::Options options;
-  options.reclaim_delay_ms = 2;
-  Heap heap(options);
+  Heap heap(Heap::Options{.reclaim_delay_ms = 2});
   constexpr std::size_t kBlocks = 16;
   for (int round = 0; round < 40; ++round) {
     void* live[kBlocks];

@@ -9,11 +9,7 @@ namespace strata {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-inline Heap::Options named(const char* name) {
-  Heap::Options options;
-  options.name = name;
-  return options;
-}
+inline Heap::Options named(const char* name) { return {.name = name}; }
 
 inline bool reads_as(const void* p, std::size_t bytes, int value) {
   const auto* at = static_cast<const unsigned char*>(p);
