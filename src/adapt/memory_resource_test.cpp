@@ -11,9 +11,8 @@
 #include <map>
 #include <memory_resource>
 #include <string>
-#include <thread>
-#include <vector>
 
+#include "base/run_together_test.h"
 #include "os/emulation.h"
 #include "os/page_source.h"
 
@@ -87,19 +86,15 @@ TEST(MemoryResource, TakesOverToUpstreamWhenTheSourceIsExhausted) {
 TEST(MemoryResource, ServesManyThreadsFromABitmapPool) {
   static BitmapPool<64, 512> pool;
   MemoryResource<BitmapPool<64, 512>> resource(pool, std::pmr::new_delete_resource());
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      std::pmr::list<int> list(&resource);
-      for (int round = 0; round < 200; ++round) {
-        for (int i = 0; i < 20; ++i) list.push_back(i);
-        list.remove_if([](int i) { return i % 3 != 0; });
-        if (round % 50 == 0) list.clear();
-      }
-      EXPECT_EQ(list.size(), 49u * 7u);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_together(4, [&](int) {
+    std::pmr::list<int> list(&resource);
+    for (int round = 0; round < 200; ++round) {
+      for (int i = 0; i < 20; ++i) list.push_back(i);
+      list.remove_if([](int i) { return i % 3 != 0; });
+      if (round % 50 == 0) list.clear();
+    }
+    EXPECT_EQ(list.size(), 49u * 7u);
+  });
   EXPECT_EQ(pool.in_use(), 0u);
 }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "base/run_together_test.h"
@@ -28,15 +27,11 @@ TEST(SharedArenas, LargeBlocksOfManyThreadsLieInAFewArenas) {
   ThreadHeaps heaps;
   constexpr int kThreads = 40;
   std::barrier all_have_one(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      void* block = heaps.allocate(5000);
-      all_have_one.arrive_and_wait();
-      heaps.deallocate(block);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_together(kThreads, [&](int) {
+    void* block = heaps.allocate(5000);
+    all_have_one.arrive_and_wait();
+    heaps.deallocate(block);
+  });
   EXPECT_LE(heaps.statistics().arenas, shared_heaps());
   EXPECT_EQ(heaps.statistics().heaps, static_cast<std::size_t>(kThreads));
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);

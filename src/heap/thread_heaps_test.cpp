@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "base/seeded_test.h"
 #include "heap/heap_support_test.h"
 #include "os/emulation.h"
@@ -112,14 +113,10 @@ TEST(ThreadHeaps, GivesAllThreadsTogetherTheTotalBudget) {
   ThreadHeaps::Options options = small_arenas();
   options.total_budget_bytes = 3 * kMiB;
   ThreadHeaps heaps(options);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      while (heaps.allocate(10'000) != nullptr) {
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  run_together(4, [&](int) {
+    while (heaps.allocate(10'000) != nullptr) {
+    }
+  });
   EXPECT_EQ(heaps.statistics().held_bytes, 3 * kMiB);
   EXPECT_GE(heaps.statistics().bytes_in_use, 2 * kMiB);
   heaps.check_invariants();
@@ -580,28 +577,19 @@ TEST(ThreadHeaps, NoSnapshotEverWrapsBelowZeroWhileBlocksChangeHands) {
   ThreadHeaps heaps(small_arenas());
   constexpr std::size_t kSlots = 64;
   std::vector<std::atomic<void*>> slots(kSlots);
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> threads;
   const std::uint64_t base = seed_of_this_run();
-  for (std::uint64_t t = 0; t < 3; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(base + t);
-      for (int i = 0; i < 30'000; ++i) {
-        void* block = heaps.allocate(1 + random() % 500);
-        heaps.deallocate(slots[random() % kSlots].exchange(block));
-      }
-    });
-  }
-  std::thread reader([&] {
-    while (!stop) {
-      const ThreadHeaps::Statistics now = heaps.statistics();
-      ASSERT_LE(now.frees, now.allocations);
-      ASSERT_LT(now.bytes_in_use, 100 * kMiB);
+  const auto use = [&](int t) {
+    std::mt19937_64 random(base + static_cast<std::uint64_t>(t));
+    for (int i = 0; i < 30'000; ++i) {
+      void* block = heaps.allocate(1 + random() % 500);
+      heaps.deallocate(slots[random() % kSlots].exchange(block));
     }
+  };
+  run_together(3, use, [&] {
+    const ThreadHeaps::Statistics now = heaps.statistics();
+    ASSERT_LE(now.frees, now.allocations);
+    ASSERT_LT(now.bytes_in_use, 100 * kMiB);
   });
-  for (auto& thread : threads) thread.join();
-  stop = true;
-  reader.join();
   for (auto& slot : slots) heaps.deallocate(slot.load());
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   EXPECT_EQ(heaps.statistics().frees, heaps.statistics().allocations);

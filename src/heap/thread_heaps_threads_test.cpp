@@ -181,15 +181,10 @@ TEST(ThreadHeaps, ThreadsThatComeAndGoFreeEachOthersBlocksWhileTheirHeapsAreAdop
       heaps.deallocate(old);
     }
   };
-  std::vector<std::thread> starters;
-  for (std::uint64_t s = 0; s < 3; ++s) {
-    starters.emplace_back([&, s] {
-      for (std::uint64_t i = 0; i < (kIsSanitized ? 40 : 200); ++i) {
-        in_thread([&] { short_thread(s * 1000 + i); });
-      }
-    });
-  }
-  for (auto& starter : starters) starter.join();
+  run_together(3, [&](int starter) {
+    for (int i = 0; i < (kIsSanitized ? 40 : 200); ++i)
+      in_thread([&] { short_thread(static_cast<std::uint64_t>(starter * 1000 + i)); });
+  });
   EXPECT_EQ(heaps.statistics().heaps, 3u);
   EXPECT_GT(heaps.statistics().remote_frees, 0u);
   for (auto& slot : slots) heaps.deallocate(slot.load());
@@ -499,39 +494,27 @@ TEST(ThreadHeaps, ReclaimingRacesWithAllocationAndNobodyNotices) {
   options.reclaims = true;
   options.reclaim_delay_ms = 0;
   ThreadHeaps heaps(options);
-  std::atomic<bool> stop{false};
-  std::barrier gate(4);
-  std::vector<std::thread> threads;
   const std::uint64_t base = seed_of_this_run();
-  for (std::uint64_t t = 0; t < 3; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(base + t);
-      std::vector<std::pair<unsigned char*, std::size_t>> slots(64);
-      gate.arrive_and_wait();
-      for (int i = 0; i < (kIsSanitized ? 20'000 : 60'000); ++i) {
-        auto& [block, bytes] = slots[random() % slots.size()];
-        if (block != nullptr) {
-          ASSERT_EQ(block[0], bytes % 251);
-          ASSERT_EQ(block[bytes - 1], bytes % 251);
-          heaps.deallocate(block);
-          block = nullptr;
-          continue;
-        }
-        bytes = 1 + random() % (random() % 50 == 0 ? 60'000 : 1000);
-        block = static_cast<unsigned char*>(heaps.allocate(bytes));
-        ASSERT_NE(block, nullptr);
-        std::memset(block, static_cast<int>(bytes % 251), bytes);
+  const auto use = [&](int t) {
+    std::mt19937_64 random(base + static_cast<std::uint64_t>(t));
+    std::vector<std::pair<unsigned char*, std::size_t>> slots(64);
+    for (int i = 0; i < (kIsSanitized ? 20'000 : 60'000); ++i) {
+      auto& [block, bytes] = slots[random() % slots.size()];
+      if (block != nullptr) {
+        ASSERT_EQ(block[0], bytes % 251);
+        ASSERT_EQ(block[bytes - 1], bytes % 251);
+        heaps.deallocate(block);
+        block = nullptr;
+        continue;
       }
-      for (auto& [block, bytes] : slots) heaps.deallocate(block);
-    });
-  }
-  std::thread forcer([&] {
-    gate.arrive_and_wait();
-    while (!stop) heaps.reclaim_now();
-  });
-  for (auto& thread : threads) thread.join();
-  stop = true;
-  forcer.join();
+      bytes = 1 + random() % (random() % 50 == 0 ? 60'000 : 1000);
+      block = static_cast<unsigned char*>(heaps.allocate(bytes));
+      ASSERT_NE(block, nullptr);
+      std::memset(block, static_cast<int>(bytes % 251), bytes);
+    }
+    for (auto& [block, bytes] : slots) heaps.deallocate(block);
+  };
+  run_together(3, use, [&] { heaps.reclaim_now(); });
   EXPECT_EQ(heaps.statistics().bytes_in_use, 0u);
   heaps.reclaim_now();
   EXPECT_EQ(heaps.statistics().held_bytes, 0u);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/run_together_test.h"
 #include "pool/bitmap_pool_other_unit.h"
 
 namespace strata {
@@ -58,11 +59,8 @@ class Torture {
   }
 
   void run(int operations) {
-    std::vector<std::thread> crew;
-    for (unsigned id = 1; id <= threads_; ++id) {
-      crew.emplace_back([this, id, operations] { work(id, operations); });
-    }
-    for (auto& thread : crew) thread.join();
+    run_together(static_cast<int>(threads_),
+                 [&](int thread) { work(static_cast<unsigned>(thread) + 1, operations); });
     for (auto& slot : mailbox_) {
       if (void* p = slot.exchange(nullptr)) {
         EXPECT_TRUE(pool_.deallocate(p));
@@ -219,25 +217,20 @@ TEST(BitmapPoolThreads, ManyBlocksStayRight) {
 TEST(BitmapPoolThreads, OfManyThreadsThatFreeABlockExactlyOneIsBelieved) {
   BitmapPool<64, 64> pool;
   constexpr int kRounds = 500;
-  constexpr unsigned kThreads = 4;
-  std::vector<void*> blocks(kRounds);
+  constexpr int kThreads = 4;
   std::atomic<int> accepted{0};
   std::barrier gate(kThreads);
   void* block = nullptr;
-  std::vector<std::thread> crew;
-  for (unsigned id = 0; id < kThreads; ++id) {
-    crew.emplace_back([&, id] {
-      for (int round = 0; round < kRounds; ++round) {
-        if (id == 0) block = pool.allocate();
-        gate.arrive_and_wait();
-        const bool in_batch = (round + static_cast<int>(id)) % 2 == 0;
-        accepted += in_batch ? static_cast<int>(pool.deallocate_batch(&block, 1))
-                             : static_cast<int>(pool.deallocate(block));
-        gate.arrive_and_wait();
-      }
-    });
-  }
-  for (auto& thread : crew) thread.join();
+  run_together(kThreads, [&](int id) {
+    for (int round = 0; round < kRounds; ++round) {
+      if (id == 0) block = pool.allocate();
+      gate.arrive_and_wait();
+      const bool in_batch = (round + id) % 2 == 0;
+      accepted += in_batch ? static_cast<int>(pool.deallocate_batch(&block, 1))
+                           : static_cast<int>(pool.deallocate(block));
+      gate.arrive_and_wait();
+    }
+  });
   EXPECT_EQ(accepted.load(), kRounds);
   EXPECT_EQ(pool.in_use(), 0u);
 }
