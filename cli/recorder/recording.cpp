@@ -71,7 +71,7 @@ bool Recording::take_memory() noexcept {
   auto* memory = static_cast<char*>(map_memory(bytes));
   if (memory == nullptr) {
     say(has_stacks
-            ? "strata record: the recorder needs 120 MiB of address space (10 with --stacks off), "
+            ? "strata record: the recorder needs 112 MiB of address space (10 with --stacks off), "
               "and there is less; the program runs unrecorded\n"
             : "strata record: the recorder needs 10 MiB of address space, and there is less; the "
               "program runs unrecorded\n");

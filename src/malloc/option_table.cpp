@@ -48,11 +48,13 @@ constexpr OptionRow kRows[] = {
     choice(
         STRATA_FIELD(stats), "STATS", "off|exit|signal|both",
         "Write statistics at normal exit, when the signal STRATA_STATS_SIGNAL arrives, or both."),
-    choice(STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always|system",
-           "When 2 MiB regions ask for huge pages. auto: from 32 MiB of heap on, where earlier "
-           "regions are touched, as long as the kernel provides each within 1 ms. system: as the "
-           "settings in /sys/kernel/mm/transparent_hugepage say, which may also enable smaller "
-           "sizes."),
+    choice(
+        STRATA_FIELD(huge_pages), "HUGE_PAGES", "never|auto|always|system",
+        "When 2 MiB regions ask for huge pages, and blocks of 16 MiB or more. auto: regions from "
+        "32 MiB of heap on, where earlier ones are touched, as long as the kernel provides each "
+        "within 1 ms; blocks until the program leaves one mostly untouched. system: as the "
+        "settings in /sys/kernel/mm/transparent_hugepage say, which may also enable smaller "
+        "sizes."),
     number(STRATA_FIELD(cache_bytes), "CACHE_BYTES", Unit::kBytes, 0, kTiB,
            "Bounds what all thread caches together hold, an equal share for each thread. More is "
            "held for a while where threads start and end, and each thread may hold up to 127 "
