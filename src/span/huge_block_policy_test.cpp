@@ -9,13 +9,13 @@
 namespace strata {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kBlock = 32 * kMiB;
-constexpr std::uint64_t kMs = 1'000'000;
-
 /// A block of the kernel's, with small pages, so that nothing is touched but what a test touches.
 class HugeBlockPolicyTest : public ::testing::Test {
  protected:
+  static constexpr std::size_t kMiB = std::size_t{1} << 20;
+  static constexpr std::size_t kBlock = 32 * kMiB;
+  static constexpr std::uint64_t kMs = 1'000'000;
+
   HugeBlockPolicyTest() : block(static_cast<char*>(pages.map(kBlock))) {
     pages.advise_small(block, kBlock);
   }

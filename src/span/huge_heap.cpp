@@ -139,15 +139,17 @@ HugeHeap::Range HugeHeap::keep(Range range) noexcept {
 }
 
 bool HugeHeap::deallocate(void* p) noexcept {
-  if (policy_.depends_on(usable_bytes(p))) policy_.note_end(pages_, p);
   Range evicted{};
+  std::size_t bytes;
   {
     LockGuard guard(lock_);
-    const std::size_t bytes = remove(p);
+    bytes = remove(p);
     if (bytes == 0) return false;
     const Range freed{reinterpret_cast<std::uintptr_t>(p), bytes};
     evicted = pages_.is_divisible() ? keep(freed) : freed;
   }
+  // Without the lock: if another thread has taken it meanwhile, its use counts, too.
+  if (policy_.depends_on(bytes)) policy_.note_end(pages_, p);
   if (evicted.address != 0) unmap(evicted);
   return true;
 }

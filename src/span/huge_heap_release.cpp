@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/memory_limit.h"
-#include "os/resources.h"
+#include "os/page_source.h"
 #include "span/huge_heap.h"
 
 namespace strata {

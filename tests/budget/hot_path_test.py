@@ -65,7 +65,7 @@ MOST_INSTRUCTIONS_WITH = {
     ("STRATA_CHECKS", "basic", ("malloc", 200000, 0)): 375.7,
     ("STRATA_CHECKS", "basic", ("malloc", 300000, 0)): 373.2,
     ("STRATA_CHECKS", "basic", ("malloc", 1000000, 0)): 389.2,
-    ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 725.2,
+    ("STRATA_CHECKS", "basic", ("malloc", 2097152, 0)): 731.2,
     ("STRATA_CHECKS", "auto", ("malloc", 300000, 0)): 373.2,
     ("STRATA_CHECKS", "auto", ("sized", 300000, 0)): 490.2,
     ("STRATA_CHECKS", "frees", ("malloc", 100, 0)): 73.2,

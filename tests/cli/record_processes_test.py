@@ -21,8 +21,8 @@ class RecordProcesses(Recorded):
 
     @unittest.skipIf(INSTRUMENTED, "a sanitizer's own memory is larger than the limits")
     def test_where_the_address_space_is_too_small_for_the_recorder_the_program_runs_unrecorded(self):
-        for limit_kib, options, needed in ((14_000, (), "120 MiB of address space .10 with --stacks off."),
-                                           (80_000, (), "120 MiB of address space .10 with --stacks off."),
+        for limit_kib, options, needed in ((14_000, (), "112 MiB of address space .10 with --stacks off."),
+                                           (80_000, (), "112 MiB of address space .10 with --stacks off."),
                                            (14_000, ("--stacks", "off"), "10 MiB of address space")):
             with self.subTest(limit_kib=limit_kib, options=options):
                 done = self.record_under(limit_kib, *options)
