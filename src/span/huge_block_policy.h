@@ -15,11 +15,15 @@ namespace strata {
 /// beginning, or each of many threads a few places, would take 2 MiB at every place.
 ///
 /// A block is looked at when it is freed, and in use when others begin. Most blocks are filled from
-/// their beginning: one that is not may still be, unless something behind is touched, or the
+/// their beginning, and this one may still be, unless something behind a gap is touched, or the
 /// program has had it for a while.
 /// \threads  Any number at once.
 class HugeBlockPolicy {
  public:
+  // Chosen: half a huge page, which has small ones, so that gaps in it show. At most an eighth of a
+  // block at both its ends.
+  static constexpr std::size_t kSmallEnd = std::size_t{1} << 20;
+
   void configure(HugePages huge_pages) noexcept { huge_pages_ = huge_pages; }
 
   /// Whether a new block of so many bytes should ask for huge pages.
@@ -44,12 +48,15 @@ class HugeBlockPolicy {
   void note_use(os::PageSource& pages, const void* block, std::size_t bytes,
                 std::uint64_t age_ns) noexcept {
     if (age_ns < kTellingNs) return;
-    const char* const behind = static_cast<const char*>(block) + kBeginning;
-    const std::size_t rest = std::min(bytes, kMostLookedAt) - kBeginning;
-    if (pages.is_mostly_touched(block, kBeginning)) {
+    const bool is_begun = pages.is_mostly_touched(block, kSmallEnd);
+    if (is_begun && pages.is_mostly_touched(block, kBeginning)) {
       set(true);
-    } else if (is_settled(age_ns) || os::resident_bytes_in(behind, rest) != 0) {
+    } else if (is_settled(age_ns)) {
       set(false);
+    } else if (!is_begun) {
+      const char* const behind = static_cast<const char*>(block) + kSmallEnd;
+      const std::size_t rest = std::min(bytes, kMostLookedAt) - kSmallEnd;
+      if (os::resident_bytes_in(behind, rest) != 0) set(false);
     }
   }
   /// Whether there is nothing more to learn from a block that is in use.
@@ -58,8 +65,8 @@ class HugeBlockPolicy {
  private:
   // Chosen: a block this large wastes at most an eighth of itself by its last, half-used huge page.
   static constexpr std::size_t kFromBytes = std::size_t{16} << 20;
-  // Chosen: two huge pages, so that the first one is not most of it.
-  static constexpr std::size_t kBeginning = std::size_t{4} << 20;
+  // Chosen: four huge pages, of which the first two are not most.
+  static constexpr std::size_t kBeginning = std::size_t{8} << 20;
   static constexpr std::size_t kMostLookedAt = std::size_t{64} << 20;
   // Chosen: a thread with a processor of its own has filled the beginning, and the threads of a
   // server begin some milliseconds apart.

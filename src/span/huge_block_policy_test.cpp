@@ -44,7 +44,7 @@ TEST_F(HugeBlockPolicyTest, AFreedBlockOfWhichOnlyTheStartWasTouchedSpeaksAgains
 TEST_F(HugeBlockPolicyTest, AFreedBlockThatWasFilledSpeaksForThem) {
   policy.note_end(pages, block);
   EXPECT_FALSE(asks());
-  touch(0, 5 * kMiB);
+  touch(0, 7 * kMiB);
   policy.note_end(pages, block);
   EXPECT_TRUE(asks());
 }
@@ -59,16 +59,20 @@ TEST_F(HugeBlockPolicyTest, ABlockThatMayStillBeFilledSaysNothing) {
   touch(0, 1);
   look(3 * kMs);
   EXPECT_TRUE(asks());
+  touch(0, 2 * kMiB);
+  look(3 * kMs);
+  EXPECT_TRUE(asks());
 }
 
-TEST_F(HugeBlockPolicyTest, ABlockWithPagesTouchedBehindItsBeginningSpeaksAgainstThem) {
-  touch(kBlock / 2, 1);
+TEST_F(HugeBlockPolicyTest, ABlockWithAGapAtItsStartSpeaksAgainstThem) {
+  touch(0, 1);
+  touch(2 * kMiB, 1);
   look(3 * kMs);
   EXPECT_FALSE(asks());
 }
 
-TEST_F(HugeBlockPolicyTest, ABlockThatIsNotBegunForLongSpeaksAgainstThem) {
-  touch(0, 1);
+TEST_F(HugeBlockPolicyTest, ABlockThatIsNotFilledForLongSpeaksAgainstThem) {
+  touch(0, 2 * kMiB);
   look(30 * kMs);
   EXPECT_FALSE(asks());
 }
@@ -76,7 +80,7 @@ TEST_F(HugeBlockPolicyTest, ABlockThatIsNotBegunForLongSpeaksAgainstThem) {
 TEST_F(HugeBlockPolicyTest, ABlockWhoseBeginningIsFullSpeaksForThem) {
   look(30 * kMs);
   EXPECT_FALSE(asks());
-  touch(0, 5 * kMiB);
+  touch(0, 7 * kMiB);
   look(3 * kMs);
   EXPECT_TRUE(asks());
 }

@@ -305,7 +305,8 @@ HugeHeap::Block HugeHeap::map(std::size_t bytes, std::size_t alignment,
 /// Maps a block that begins, and mostly ends, in the middle of a huge page's place, apart from all
 /// others. So its ends have small pages: of many a buffer only the first ones are touched.
 void* HugeHeap::map_between_huge_pages(std::size_t bytes, std::size_t alignment) noexcept {
-  const std::size_t end = alignment <= kSmallEnd && pages_.is_divisible() ? kSmallEnd : 0;
+  constexpr std::size_t kEnd = HugeBlockPolicy::kSmallEnd;
+  const std::size_t end = alignment <= kEnd && pages_.is_divisible() ? kEnd : 0;
   if (bytes + 2 * end < bytes) return nullptr;
   auto* const place =
       static_cast<char*>(pages_.map_block(bytes + 2 * end, std::max(alignment, kHugePageBytes)));

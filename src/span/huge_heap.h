@@ -139,8 +139,6 @@ class HugeHeap {
   };
 
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-  // Chosen: half a huge page, at most an eighth of a block at both its ends.
-  static constexpr std::size_t kSmallEnd = kHugePageBytes / 2;
 
   // Chosen: the part of itself that a block of a size class may waste.
   static constexpr std::size_t kHeadroomPart = 8;
