@@ -38,13 +38,13 @@ class HugeBlockPolicy {
 
   /// Looks at a block that the program frees.
   /// \pre   depends_on(bytes)
-  /// \cost  a system call
+  /// \cost  two system calls
   void note_end(os::PageSource& pages, const void* block) noexcept {
     set(pages.is_mostly_touched(block, kBeginning));
   }
   /// Looks at a block in use since `age_ns`. If it has gone meanwhile, what replaced it counts.
   /// \pre   depends_on(bytes)
-  /// \cost  up to five system calls
+  /// \cost  up to six system calls
   void note_use(os::PageSource& pages, const void* block, std::size_t bytes,
                 std::uint64_t age_ns) noexcept {
     if (age_ns < kTellingNs) return;
