@@ -63,6 +63,46 @@ std::size_t decommit_at_once(const PageRange* ranges, std::size_t count,
   return done;
 }
 
+/// False once the kernel has refused a move to a place of our choice: each refusal may leave the
+/// place reserved. relaxed: a thread that does not know yet reserves one, too.
+constinit std::atomic<bool> g_chooses_places{true};
+
+/// Addresses that one page table maps, which are those of a huge page.
+std::size_t page_table_bytes() noexcept { return page_bytes() / sizeof(void*) * page_bytes(); }
+
+/// Reserves `bytes` of addresses that lie in page tables as `address` does.
+/// \returns  nullptr if the kernel refuses
+void* reserve_place_like(void* address, std::size_t bytes) noexcept {
+  const std::size_t table = page_table_bytes();
+  if (bytes + table < bytes) return nullptr;
+  void* const all = system_call::map(nullptr, bytes + table, PROT_NONE, kFlags);
+  if (all == MAP_FAILED) return nullptr;
+  auto* const start = static_cast<char*>(all);
+  const std::size_t before =
+      (reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(all)) &
+      (table - 1);
+  if (before != 0) system_call::unmap(start, before);
+  system_call::unmap(start + before + bytes, table - before);
+  return start + before;
+}
+
+/// Lengthens a long mapping where it is, or moves it to such a place that the kernel moves whole
+/// page tables and huge pages. At a place of its own choice, it splits huge pages, and moves all
+/// pages one by one: 256 MiB take ten times as long.
+/// \returns  MAP_FAILED, with the mapping as it was, if it cannot
+void* grow_by_page_tables(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
+  void* p = system_call::remap(address, old_bytes, new_bytes, 0);
+  // EFAULT: these are two mappings, which the kernel does not move.
+  if (p != MAP_FAILED || errno != ENOMEM) return p;
+  void* const place = reserve_place_like(address, new_bytes);
+  if (place == nullptr) return MAP_FAILED;
+  p = system_call::remap_to(address, old_bytes, new_bytes, place);
+  // Accepted loss: these addresses. Whether the kernel has unmapped them before it refused is not
+  // known, so something else may lie there by now.
+  if (p == MAP_FAILED) g_chooses_places.store(false, std::memory_order_relaxed);
+  return p;
+}
+
 }  // namespace
 
 // It contains only its table of functions, which the loader makes read-only.
@@ -209,8 +249,14 @@ void advise_small(void* address, std::size_t bytes) noexcept {
 
 void* remap(void* address, std::size_t old_bytes, std::size_t new_bytes) noexcept {
   SavedErrno keep;
-  const int flags = new_bytes < old_bytes ? 0 : MREMAP_MAYMOVE;
-  void* p = system_call::remap(address, old_bytes, new_bytes, flags);
+  const bool grows = new_bytes > old_bytes;
+  // Chosen: of shorter ones, the pages take no longer than the calls that find a place.
+  const bool is_long = old_bytes >= 4 * page_table_bytes();
+  void* p = MAP_FAILED;
+  if (grows && is_long && g_chooses_places.load(std::memory_order_relaxed))
+    p = grow_by_page_tables(address, old_bytes, new_bytes);
+  if (p == MAP_FAILED)
+    p = system_call::remap(address, old_bytes, new_bytes, grows ? MREMAP_MAYMOVE : 0);
   return p == MAP_FAILED ? nullptr : p;
 }
 

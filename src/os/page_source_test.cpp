@@ -371,6 +371,47 @@ TEST(PageSource, AMappingThatShrinksStaysWhereItIs) {
   source.unmap(p, pages(2));
 }
 
+/// Bytes that one page table maps.
+std::size_t table_bytes() { return pages(page_bytes() / sizeof(void*)); }
+
+/// A mapping of five page tables that cannot grow where it is; the first page of each is written.
+char* map_wedged(PageSource& source) {
+  char* const p = static_cast<char*>(source.map(5 * table_bytes() + pages(1)));
+  if (p == nullptr) return nullptr;
+  for (std::size_t i = 0; i < 5; ++i) std::memset(p + i * table_bytes(), 'x', pages(1));
+  return p;
+}
+
+TEST(PageSource, ALongMappingThatMovesKeepsItsPlaceInPageTables) {
+  PageSource& source = kernel_pages();
+  const std::size_t bytes = 5 * table_bytes();
+  char* const p = map_wedged(source);
+  ASSERT_NE(p, nullptr);
+  char* const moved = static_cast<char*>(source.remap(p, bytes, bytes + table_bytes()));
+  ASSERT_NE(moved, nullptr);
+  ASSERT_NE(moved, p);
+  EXPECT_EQ((moved - p) % static_cast<std::ptrdiff_t>(table_bytes()), 0);
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_TRUE(is_filled_with(moved + i * table_bytes(), pages(1), 'x'));
+  EXPECT_TRUE(is_filled_with(moved + bytes, pages(1), 0));
+  source.unmap(p + bytes, pages(1));
+  source.unmap(moved, bytes + table_bytes());
+}
+
+TEST(PageSource, ALongMappingThatCannotMoveStaysWhole) {
+  PageSource& source = kernel_pages();
+  const std::size_t bytes = 5 * table_bytes();
+  char* const p = map_wedged(source);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(source.remap(p, bytes, kTooMuch), nullptr);
+  // Two mappings to the kernel from now on.
+  ASSERT_TRUE(source.protect(p + table_bytes(), pages(1)));
+  EXPECT_EQ(source.remap(p, bytes, bytes + table_bytes()), nullptr);
+  EXPECT_TRUE(is_filled_with(p, pages(1), 'x'));
+  EXPECT_TRUE(is_filled_with(p + 4 * table_bytes(), pages(1), 'x'));
+  source.unmap(p, bytes + pages(1));
+}
+
 TEST(PageSource, ARefusedRemapLeavesTheOldMapping) {
   PageSource& source = kernel_pages();
   void* p = source.map(pages(2));

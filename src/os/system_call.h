@@ -47,6 +47,14 @@ inline void* remap(void* at, std::size_t old_bytes, std::size_t new_bytes, int f
   if constexpr (kIsFollowed) return mremap(at, old_bytes, new_bytes, flags);
   return reinterpret_cast<void*>(syscall(SYS_mremap, at, old_bytes, new_bytes, long{flags}));
 }
+/// Moves what is at `at` to `place`, where it replaces everything.
+inline void* remap_to(void* at, std::size_t old_bytes, std::size_t new_bytes,
+                      void* place) noexcept {
+  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED;
+  if constexpr (kIsFollowed) return mremap(at, old_bytes, new_bytes, kFlags, place);
+  return reinterpret_cast<void*>(
+      syscall(SYS_mremap, at, old_bytes, new_bytes, long{kFlags}, place));
+}
 inline int protect(void* at, std::size_t bytes, int protection) noexcept {
   if constexpr (kIsFollowed) return mprotect(at, bytes, protection);
   return static_cast<int>(syscall(SYS_mprotect, at, bytes, long{protection}));

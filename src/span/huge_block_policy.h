@@ -31,6 +31,13 @@ class HugeBlockPolicy {
     if (huge_pages_ == HugePages::kAlways) return bytes >= kFromBytes;
     return depends_on(bytes) && fills_them_.load(std::memory_order_relaxed);
   }
+  /// The same for a block that has grown by remapping, by what of its beginning is touched.
+  /// \cost  two system calls
+  bool is_worth_it_as_grown(os::PageSource& pages, const void* block,
+                            std::size_t bytes) const noexcept {
+    if (!depends_on(bytes)) return is_worth_it(bytes);
+    return pages.is_mostly_touched(block, kBeginning);
+  }
   /// Whether what is touched of blocks of so many bytes matters.
   bool depends_on(std::size_t bytes) const noexcept {
     return bytes >= kFromBytes && huge_pages_ == HugePages::kAuto;

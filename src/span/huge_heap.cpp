@@ -104,6 +104,7 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_
     }
     // The kernel does not move what it keeps as two mappings.
     if (address == nullptr) unmap(range);
+    if (address != nullptr && is_worth_huge_pages(rounded)) pages_.advise_huge(address, rounded);
     exchanged = 0;
   }
   const Block block =
@@ -259,10 +260,15 @@ bool HugeHeap::grow_into_kept(const void* p, Extent& extent, std::size_t bytes) 
 /// \returns  nullptr, with the block unchanged, if the kernel or the limit forbids it.
 void* HugeHeap::remap(void* p, Extent old, Extent now, std::size_t exchanged) noexcept {
   const auto move_it = [&]() noexcept { return move(p, old, now); };
-  if (now.bytes > old.bytes)
-    return map_in_exchange(now.bytes - old.bytes, now.bytes, exchanged, move_it);
-  void* const moved = move_it();
-  if (moved != nullptr) page_heap_.limit().let_go(old.bytes - now.bytes);
+  if (now.bytes < old.bytes) {
+    void* const moved = move_it();
+    if (moved != nullptr) page_heap_.limit().let_go(old.bytes - now.bytes);
+    return moved;
+  }
+  void* const moved = map_in_exchange(now.bytes - old.bytes, now.bytes, exchanged, move_it);
+  const bool has_new_places = now.bytes / kHugePageBytes != old.bytes / kHugePageBytes;
+  if (moved != nullptr && has_new_places && policy_.is_worth_it_as_grown(pages_, moved, now.bytes))
+    pages_.advise_huge(moved, now.bytes);
   return moved;
 }
 

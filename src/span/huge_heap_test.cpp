@@ -735,6 +735,30 @@ TEST_F(HugeHeapTest, NoBlockAsksForHugePagesOnceOneInUseIsHardlyTouchedForLong) 
   EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
 }
 
+TEST_F(HugeHeapTest, ABlockThatGrowsAsksForHugePagesFrom16MiBOn) {
+  void* p = allocate(2 * kMiB);
+  for (const std::size_t mib : {4, 8, 15}) p = heap.reallocate(p, mib * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 0u);
+  p = heap.reallocate(p, 30 * kMiB);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
+}
+
+TEST_F(HugeHeapTest, ABlockThatGrowsThoughItsBeginningIsEmptyAsksForNoHugePages) {
+  void* p = allocate(4 * kMiB);
+  pages.say_touched(false);
+  p = heap.reallocate(p, 40 * kMiB);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 0u);
+}
+
+TEST_F(HugeHeapTest, ABlockThatTakesOverWhatIsKeptAsksForHugePagesAsOthersDo) {
+  keep(8 * kMiB);
+  allocate(20 * kMiB);
+  EXPECT_EQ(pages.calls(FakePageSource::kRemap), 1u);
+  EXPECT_EQ(pages.calls(FakePageSource::kAdviseHuge), 1u);
+}
+
 TEST_F(HugeHeapTest, HoldsThousandsOfBlocks) {
   std::map<char*, std::size_t> blocks;
   for (std::size_t i = 0; i < 5000; ++i) {
