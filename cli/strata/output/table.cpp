@@ -17,6 +17,9 @@ constexpr std::size_t kGap = 2;
 constexpr std::size_t kFewestColumns = 2;
 /// Names are not cut below it.
 constexpr std::size_t kNarrowestName = 12;
+/// Without a width no name is cut, but one beyond this moves only its own row: the name of a C++
+/// function may take two thousand characters.
+constexpr std::size_t kWidestName = 60;
 /// Minimum width of a remark beside its row; with less room it goes below.
 constexpr std::size_t kNarrowestRemark = 30;
 constexpr std::size_t kIndent = 4;
@@ -82,6 +85,7 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
     }
     widths.push_back(widest);
   }
+  if (!width) widths[0] = std::min(widths[0], kWidestName);
   std::size_t shown = columns_.size();
   std::size_t needed = kGap * (shown - 1);
   for (std::size_t column : widths) needed += column;
@@ -98,7 +102,7 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
     for (std::size_t i = 0; i < count; ++i) {
       if (i > 0) text.append(kGap, ' ');
       const std::string& cell = cell_at(i);
-      const bool is_cut = i == 0 && display_width(cell) > widths[0];
+      const bool is_cut = width && i == 0 && display_width(cell) > widths[0];
       text += padded(is_cut ? shortened(cell, widths[0]) : cell, widths[i], columns_[i].is_number);
     }
     return text;

@@ -62,6 +62,17 @@ TEST(Table, ALongNameLosesItsMiddleWhereThereIsNoRoom) {
             "(2 more in a wider terminal)\n");
 }
 
+TEST(Table, WithoutAWidthALongNameMovesItsOwnRowOnly) {
+  Table table({{"where", false}, {"time"}});
+  const std::string longest(60, 'a');
+  table.add_row({longest, "1.0 s"});
+  table.add_row({longest + "b", "2.0 s"});
+  table.add_row({"c", "3.0 s"});
+  const auto blanks = [](std::size_t count) { return std::string(count, ' '); };
+  EXPECT_EQ(table.to_text(false), "where" + blanks(58) + "time\n" + longest + "  1.0 s\n" +
+                                      longest + "b  2.0 s\n" + "c" + blanks(61) + "3.0 s\n");
+}
+
 TEST(Table, ARemarkThatIsTooLongTakesSeveralLines) {
   Table table({{"name", false}, {"time"}});
   table.add_row({"a", "1.0 s"}, Style::kPlain, "what there is to say of it, with many words");
