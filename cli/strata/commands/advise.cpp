@@ -91,15 +91,16 @@ class AdviseCommand final : public ExplainingCommand {
 
   static void tell_one(const Explanation& explanation, const Trial& trial, bool has_change) {
     const PlaceSums& sums = explanation.sums()[trial.candidate.place];
-    fmt::print("    {}.\n", trial.candidate.pattern(sums));
+    fmt::print("    {}.\n", with_plain_spaces(trial.candidate.pattern(sums)));
     if (!trial.failure.empty()) {
       fmt::print("    It could not be tried: {}.\n", trial.failure);
       return;
     }
     if (has_change)
       fmt::print("\n      {}\n\n", replaced(trial.candidate.change(sums), "\n", "\n      "));
-    fmt::print("    {}; {}.\n", amount("CPU time", trial.cpu_s, false),
-               amount("memory", trial.peak_bytes, true));
+    const std::string saved =
+        amount("CPU time", trial.cpu_s, false) + "; " + amount("memory", trial.peak_bytes, true);
+    fmt::print("    {}.\n", with_plain_spaces(saved));
   }
 
   void tell(const Explanation& explanation, const std::vector<Trial>& trials) const {

@@ -167,7 +167,7 @@ void print_bench(const BenchPlan& plan, const Results& results, const BenchOutco
   };
   const std::optional<std::size_t> width = terminal_columns(stream);
   dim(method(plan));
-  dim(machine_line(results.machine));
+  dim(with_plain_spaces(machine_line(results.machine)));
   std::span<const Row> rest(results.rows);
   double timer_cost_ns = 0;
   for (std::size_t i = 0; i < outcome.rows_of_cells.size(); ++i) {

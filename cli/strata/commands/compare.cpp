@@ -112,7 +112,8 @@ class CompareCommand final : public MeasuringCommand {
     }
     fmt::print(stream, "{}\n", styled(title, Style::kBold, colour));
     fmt::print(stream, "{}\n", styled(method(plan), Style::kDim, colour));
-    fmt::print(stream, "{}\n\n", styled(machine_line(results.machine), Style::kDim, colour));
+    fmt::print(stream, "{}\n\n",
+               styled(with_plain_spaces(machine_line(results.machine)), Style::kDim, colour));
     fmt::print(stream, "{}\n{}", comparison_table(results.rows, colour, terminal_columns(stream)),
                comparison_notes(results.rows, colour));
     std::string own = linked_allocator(plan.program);

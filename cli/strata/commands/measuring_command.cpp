@@ -8,6 +8,7 @@
 #include "input/usage_error.h"
 #include "measure/machine.h"
 #include "output/say.h"
+#include "output/text.h"
 #include "process/environment.h"
 
 namespace strata::cli {
@@ -161,7 +162,7 @@ int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::strin
     return std::move(outcome.rows);
   };
   const auto show = [&](const Results& results, std::FILE* stream) {
-    for (const std::string& line : about) fmt::print(stream, "{}\n", line);
+    for (const std::string& line : about) fmt::print(stream, "{}\n", with_plain_spaces(line));
     print_bench(plan, results, outcome, stream);
   };
   return measure_and_publish(outputs, signals, measure, show);

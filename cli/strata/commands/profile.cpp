@@ -89,13 +89,14 @@ class ProfileCommand final : public Command {
       total += site.flat;
       moved += std::abs(site.flat);
     }
-    fmt::print("{}{}: {}{}, {}\n", profile.program().empty() ? "" : profile.program() + ", ",
-               shown.type, amount(total, shown.unit, is_growth),
-               is_growth ? fmt::format(" since {}", older->name) : "",
-               profile.period <= 1
-                   ? "every allocation counted"
-                   : fmt::format("estimated from samples, one per {} on average",
-                                 bytes_text(static_cast<std::uint64_t>(profile.period))));
+    const std::string title = fmt::format(
+        "{}{}: {}{}, {}\n", profile.program().empty() ? "" : profile.program() + ", ", shown.type,
+        amount(total, shown.unit, is_growth),
+        is_growth ? fmt::format(" since {}", older->name) : "",
+        profile.period <= 1 ? "every allocation counted"
+                            : fmt::format("estimated from samples, one per {} on average",
+                                          bytes_text(static_cast<std::uint64_t>(profile.period))));
+    fmt::print("{}", with_plain_spaces(title));
     Table table({{"where", false}, {"flat"}, {"share"}, {"cumulative"}, {"share"}});
     const bool colour = wants_colour(stdout);
     const std::size_t count = top == 0 ? sites.size() : std::min(top, sites.size());

@@ -183,7 +183,7 @@ class TraceCommand final : public Command {
   int info(const std::string& path) const {
     if (is_given("--output")) throw UsageError("-o has no effect on 'info'");
     trace::Reader reader(path);
-    fmt::print("{}", trace_info(reader));
+    fmt::print("{}", with_plain_spaces(trace_info(reader)));
     return 0;
   }
 

@@ -124,7 +124,7 @@ std::string explain_text(const Explanation& explanation, std::size_t most_places
   if (count < order.size()) {
     text += fmt::format("{}; --top 0 shows all\n", counted(order.size() - count, "more place"));
   }
-  return text;
+  return with_plain_spaces(text);
 }
 
 }  // namespace strata::cli

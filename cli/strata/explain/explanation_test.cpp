@@ -333,7 +333,7 @@ TEST(ExplainText, SaysWhatIsMissingAndWhatIsNotFreed) {
   Told told;
   const std::string text = explain_text(told.explain(made.bytes), 1, false);
   for (const char* sentence :
-       {"./app\n", "Never freed: 100\u00A0B in 1 object\n", "Resized: 1 time\n",
+       {"./app\n", "Never freed: 100 B in 1 object\n", "Resized: 1 time\n",
         "Refused: 1 allocation\n", "The recorder dropped 7 calls: the numbers are too small\n",
         "The recording ends before the program did\n", "1 more place; --top 0 shows all\n"}) {
     EXPECT_NE(text.find(sentence), std::string::npos) << sentence << "is not in\n" << text;

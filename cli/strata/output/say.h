@@ -15,7 +15,7 @@ namespace strata::cli {
 /// status stay the same.
 template <typename... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
-  const std::string text = fmt::format(format, std::forward<Values>(values)...);
+  const std::string text = with_plain_spaces(fmt::format(format, std::forward<Values>(values)...));
   [[maybe_unused]] const std::size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -138,7 +138,7 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
     std::string note = fmt::format("({} more in a wider terminal)", columns_.size() - shown);
     text += styled(note, Style::kDim, colour) + "\n";
   }
-  return text;
+  return with_plain_spaces(text);
 }
 
 }  // namespace strata::cli

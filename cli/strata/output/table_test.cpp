@@ -124,6 +124,13 @@ TEST(Printable, HasNoControlCharacters) {
   EXPECT_EQ(printable("cut \xc2"), "cut \xc2");
 }
 
+TEST(Text, ReachesTerminalsWithPlainSpaces) {
+  EXPECT_EQ(with_plain_spaces("1.5\u00a0MiB in 3\u00a0ms"), "1.5 MiB in 3 ms");
+  Table table({{"n", false}, {"x"}});
+  table.add_row({"a", "1.5\u00a0MiB"});
+  EXPECT_EQ(table.to_text(false), "n        x\na  1.5 MiB\n");
+}
+
 TEST(Text, CommandsAreQuotedAsTheShellWantsThem) {
   EXPECT_EQ(shell_quoted({"ls", "-l", "/tmp/a.b"}), "ls -l /tmp/a.b");
   EXPECT_EQ(shell_quoted({"sh", "-c", "echo 'x' $y", ""}), "sh -c 'echo '\\''x'\\'' $y' ''");

@@ -91,6 +91,8 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result.append(text);
 }
 
+std::string with_plain_spaces(std::string_view text) { return replaced(text, "\u00a0", " "); }
+
 std::string shell_quoted(const std::vector<std::string>& command) {
   std::string line;
   for (const std::string& word : command) {

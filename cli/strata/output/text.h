@@ -27,6 +27,10 @@ std::string printable(const std::string& text);
 /// The same for a block of lines, each with the indent and a newline.
 std::string printable_lines(std::string_view block, std::string_view indent);
 
+/// A space for each no-break space: what a terminal or a pipe gets, so that a search for "1.5 MiB"
+/// finds it. Pages keep them.
+std::string with_plain_spaces(std::string_view text);
+
 /// Wraps text at words into lines of at most `width` characters, unless a word is longer.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
