@@ -97,7 +97,8 @@ class CoalescingHeap {
   void deallocate(void* block) noexcept;
 
   /// Resizes a block: in place if it shrinks or the free block after it is large enough, else it
-  /// moves and is then aligned to 16. nullptr as `block` allocates.
+  /// moves and is then aligned to 16. nullptr as `block` allocates; 0 bytes shrink it and do not
+  /// free it.
   /// \returns  The block, with its contents up to the smaller size; nullptr, with the old block
   ///           untouched, if no memory is left.
   /// \cost     Constant, plus the copy when it moves.

@@ -30,7 +30,7 @@ enum class Exhaustion : unsigned char {
 enum class Leftovers : unsigned char {
   kDestroy,  ///< nothing else
   kReport,   ///< writes one line to standard error: how many, and where the first one is
-  kAbort,    ///< ends the program with that line
+  kAbort,    ///< ends the program with a line that says where the first one is
 };
 
 /// What a free slot contains.

@@ -125,10 +125,10 @@ class ThreadHeaps {
   /// instance or an overwritten tag ends the program with its own sentence.
   void deallocate(void* block) noexcept;
 
-  /// Resizes a block; nullptr as `block` allocates. It stays in place if it has room for the new
-  /// size, but not much more than twice that; or if both sizes are 1 KiB or more, it lies in the
-  /// caller's or in shared arenas, and shrinks or has free space behind it. Else it moves, and is
-  /// then aligned to 16.
+  /// Resizes a block; nullptr as `block` allocates, and 0 bytes shrink it and do not free it. It
+  /// stays in place if it has room for the new size, but not much more than twice that; or if both
+  /// sizes are 1 KiB or more, it lies in the caller's or in shared arenas, and shrinks or has free
+  /// space behind it. Else it moves, and is then aligned to 16.
   /// \returns  The block, with its contents up to the smaller size; nullptr, with the old block
   ///           untouched, if it does not fit and the budget or the kernel has no memory left.
   /// \cost     If it moves, that of allocate(), deallocate() and the copy; else at most a heap's

@@ -178,6 +178,8 @@ TEST(CoalescingHeap, ShrinksInPlaceAndFreesTheRest) {
   EXPECT_EQ(region.heap.reallocate(a, 100), a);
   EXPECT_LE(region.heap.usable_size(a), 136u);
   EXPECT_EQ(free_blocks(region.heap), 2u);
+  EXPECT_EQ(region.heap.reallocate(a, 0), a);  // not freed
+  EXPECT_EQ(region.heap.live_blocks(), 2u);
   region.heap.check_invariants();
   region.heap.deallocate(fence);
   EXPECT_EQ(free_blocks(region.heap), 1u);

@@ -42,7 +42,8 @@ class Table {
 
   /// Returns all lines, headings first, without trailing spaces. If they do not fit into `width`,
   /// cuts the middle out of names that take more than half of it, then omits the last columns, and
-  /// a line says so. Remarks wrap instead.
+  /// a line says so. Remarks wrap instead. Without a width nothing is cut; a very long name moves
+  /// the rest of its own row only. No-break spaces become spaces.
   std::string to_text(bool colour, std::optional<std::size_t> width = {}) const;
 
  private:
