@@ -441,6 +441,7 @@ void MallocInstance::verify_at_exit(ThreadState& thread) noexcept {
   if (has_full_checks()) return checked_.verify_all();
   if (verifies_frees()) return;  // each free so far was: no cache can have what is wrong
   if (ThreadCache* cache = thread.cache) cache->flush_all();
+  engine_.registry().flush_parked();
   engine_.central().flush_transfer();
 }
 

@@ -122,8 +122,13 @@ void ThreadRegistry::park(ThreadCache& cache) noexcept {
 }
 
 std::size_t ThreadRegistry::flush(ThreadCache::Owners which) noexcept {
-  const bool is_all = which == ThreadCache::Owners::kAll;
   LockGuard sweep(sweeping_);
+  retire_parked(which);
+  return take_over(which);
+}
+
+void ThreadRegistry::retire_parked(ThreadCache::Owners which) noexcept {
+  const bool is_all = which == ThreadCache::Owners::kAll;
   for (;;) {
     ThreadCache* oldest;
     {
@@ -131,7 +136,7 @@ std::size_t ThreadRegistry::flush(ThreadCache::Owners which) noexcept {
       oldest = is_all || parked_long_ != 0 ? pop_parked() : nullptr;
       if (oldest == nullptr) parked_long_ = parked_count_;
     }
-    if (oldest == nullptr) return take_over(which);
+    if (oldest == nullptr) return;
     retire(*oldest, is_all ? ThreadCache::Way::kToSpans : ThreadCache::Way::kIdle);
   }
 }

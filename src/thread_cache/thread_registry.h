@@ -70,6 +70,11 @@ class ThreadRegistry {
   std::size_t flush_unneeded() noexcept { return flush(ThreadCache::Owners::kIdle); }
   /// Flushes all parked caches, and takes over the objects of all threads.
   std::size_t flush_all() noexcept { return flush(ThreadCache::Owners::kAll); }
+  /// Flushes all parked caches.
+  void flush_parked() noexcept {
+    LockGuard sweep(sweeping_);
+    retire_parked(ThreadCache::Owners::kAll);
+  }
 
   /// Drops the objects of all caches.
   /// \threads  no other thread uses one at the same time
@@ -109,6 +114,7 @@ class ThreadRegistry {
   bool give_bins(ThreadCache& cache, ThreadState& thread) noexcept STRATA_REQUIRES(lock_);
   ThreadCache* pop_parked() noexcept STRATA_REQUIRES(lock_);
   void retire(ThreadCache& cache, ThreadCache::Way way) noexcept STRATA_REQUIRES(sweeping_);
+  void retire_parked(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);
   void** make_room() noexcept STRATA_REQUIRES(lock_);
   std::size_t flush(ThreadCache::Owners which) noexcept;
   std::size_t take_over(ThreadCache::Owners which) noexcept STRATA_REQUIRES(sweeping_);

@@ -69,6 +69,16 @@ void double_free_on_its_way_at_exit() {
   exit(0);
 }
 
+/// One copy is in the cache of a thread that has ended.
+void double_free_by_an_ended_thread_at_exit() {
+  char* p = get(100);
+  static_cast<void>(get(100));  // keeps the span
+  std::thread([p] { free(p); }).join();
+  free(opaque(p));
+  CHECK(!g_at_once, "the misuse was not seen at once");
+  exit(0);
+}
+
 /// When one copy reaches the span, it is the last object, and the span goes. Then comes the other
 /// copy.
 void double_free_of_a_spans_last_object() {
@@ -279,6 +289,7 @@ constexpr Case kCases[] = {
     CASE(double_free_with_others_between),
     CASE(double_free_found_at_exit),
     CASE(double_free_on_its_way_at_exit),
+    CASE(double_free_by_an_ended_thread_at_exit),
     CASE(double_free_of_a_spans_last_object),
     CASE(double_free_far_apart),
     CASE(double_free_after_return),
