@@ -43,6 +43,8 @@ Plot course_plot(const Explanation& explanation, bool is_bytes) {
   }
   plot.note =
       "What the program had asked for and not freed yet; of many calls at a time, the highest.";
+  // The largest blocks are often touched in part.
+  if (is_bytes) plot.note += " Untouched memory counts, too, so the RSS may be highest elsewhere.";
   plot.alt = plot.title + ".";
   return plot;
 }
