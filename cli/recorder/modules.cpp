@@ -42,11 +42,14 @@ void Modules::read(trace::Writer& writer) noexcept {
     if (is_known) continue;
     ranges_[count_++] = {mapping.start, mapping.end};
     char build_id[129];
-    const std::size_t digits = os::read_build_id(mapping.path.data(), build_id, sizeof build_id);
+    os::Path written;
+    written.add(mapping.path);
+    const char* const path = maps.with_newlines(mapping.path).data();
+    const std::size_t digits = os::read_build_id(path, build_id, sizeof build_id);
     Text line;
     line.hex(mapping.start).add(" ").hex(mapping.end).add(" ").hex(mapping.offset).add(" ");
     line.add(digits == 0 ? std::string_view("-") : std::string_view(build_id, digits));
-    line.add(" ").value(mapping.path).add("\n");
+    line.add(" ").value(written.view()).add("\n");
     writer.add_text(trace::BlockKind::kModules, line.view());
   }
 }

@@ -192,6 +192,18 @@ bool LineReader::next(std::string_view& line) noexcept {
   }
 }
 
+std::string_view LineReader::with_newlines(std::string_view part) noexcept {
+  constexpr std::string_view kNewline = "\\012";
+  char* const text = buffer_ + (part.data() - buffer_);
+  for (std::size_t at; (at = part.find(kNewline)) != std::string_view::npos;) {
+    const std::size_t end = at + kNewline.size();
+    text[at] = '\n';
+    std::memmove(text + at + 1, text + end, part.size() - end + 1);
+    part.remove_suffix(kNewline.size() - 1);
+  }
+  return part;
+}
+
 [[gnu::cold, gnu::noinline]] const char* path_of_maps() noexcept {
   constexpr const char* kOfProcess = "/proc/self/maps";
   const SavedErrno saved;

@@ -56,6 +56,10 @@ class LineReader {
 
   /// The next line, with a 0 in place of its end; a line longer than the buffer is skipped.
   bool next(std::string_view& line) noexcept;
+  /// Puts a newline for each \012 in a part of the latest line that is its end, as /proc writes the
+  /// paths of mappings.
+  /// \returns  The part, which may be shorter now and still has a 0 behind it.
+  std::string_view with_newlines(std::string_view part) noexcept;
   /// Whether the file could not be opened, or not be read to the end.
   bool has_failed() const noexcept { return has_failed_; }
 
@@ -86,7 +90,7 @@ struct CodeMapping {
   std::uintptr_t start;
   std::uintptr_t end;
   std::uint64_t offset;   ///< in the file
-  std::string_view path;  ///< the end of the line
+  std::string_view path;  ///< the end of the line, with \012 for a newline
 };
 
 /// Takes one line of /proc/self/maps.

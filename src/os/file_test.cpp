@@ -209,6 +209,18 @@ TEST_F(FileTest, LinesAreReadWhateverTheirLengthAndEnd) {
   EXPECT_FALSE(none.next(line));
 }
 
+TEST_F(FileTest, TheNewlinesOfAPathAreWhereTheyWere) {
+  std::ofstream(folder + "/maps") << "x /a\\012\\012b\\01\\012\nx /plain\n";
+  LineReader reader((folder + "/maps").c_str());
+  std::string_view line;
+  ASSERT_TRUE(reader.next(line));
+  const std::string_view path = reader.with_newlines(line.substr(2));
+  EXPECT_EQ(path, "/a\n\nb\\01\n");
+  EXPECT_STREQ(path.data(), "/a\n\nb\\01\n");
+  ASSERT_TRUE(reader.next(line));
+  EXPECT_EQ(reader.with_newlines(line.substr(2)), "/plain");
+}
+
 TEST_F(FileTest, ThisProgramIsAmongTheCodeThatIsMapped) {
   LineReader maps("/proc/self/maps");
   const auto here = reinterpret_cast<std::uintptr_t>(&parse_code_mapping);

@@ -211,8 +211,9 @@ bool PprofWriter::write_locations(SiteTable& sites, std::size_t rate) noexcept {
     os::CodeMapping code;
     if (!os::parse_code_mapping(line, code)) continue;
     char build_id[128];
-    const std::size_t digits = os::read_build_id(code.path.data(), build_id, sizeof build_id);
-    const std::uint64_t file_string = add_string(code.path);
+    const std::string_view path = maps.with_newlines(code.path);
+    const std::size_t digits = os::read_build_id(path.data(), build_id, sizeof build_id);
+    const std::uint64_t file_string = add_string(path);
     const std::uint64_t build_id_string = digits != 0 ? add_string({build_id, digits}) : 0;
     Message message;
     message.number(mapping::kId, ++mapping_id)

@@ -192,6 +192,13 @@ class Profiles(InFolder):
         strata("run", "--profile", str(path), "--profile-rate", "1", "--", str(stripped))
         self.assertRegex(strata("profile", str(path)).stdout, r"bare\+0x[0-9a-f]+ +48\.8\sKiB")
 
+    def test_a_file_with_a_newline_in_its_path_is_found(self):
+        folder = self.folder / "two\nlines"
+        folder.mkdir()
+        path = self.folder / "leaky.pb.gz"
+        strata("run", "--profile", str(path), "--profile-rate", "1", "--", shutil.copy(LEAKY, folder))
+        self.assertRegex(strata("profile", str(path)).stdout, r"app::keep_buffers  leaky\.cpp:15 +48\.8\sKiB")
+
     def test_another_build_of_the_file_is_not_taken_for_it(self):
         mine = self.folder / "mine"
         mine.write_bytes(pathlib.Path(LEAKY).read_bytes())

@@ -140,6 +140,17 @@ class Record(Recorded):
         trace = self.trace_of(RECORDED, "ends-before-others", options=("--on-signal", "USR2"))
         self.assertEqual(trace.frames(trace.of_size(3001)[0])[0][0], "recorded")
 
+    def test_a_file_with_a_newline_in_its_path_is_found_again(self):
+        folder = self.folder / "two\nlines"
+        folder.mkdir()
+        program = shutil.copy(RECORDED, folder)
+        trace = self.trace_of(program, "calls")
+        self.assertIn(program.replace("\n", r"\012"), [module[3] for module in trace.modules])
+        part = self.folder / "part"
+        self.assertEqual(strata("trace", "cut", str(self.path), "--for", "9", "-o", str(part)).returncode, 0)
+        for path in (self.path, part):
+            self.assertRegex(strata("explain", str(path), "--top", "0").stdout, r"inner_place\(?\)?  recorded\.cpp:")
+
     def test_a_library_is_named_that_was_unloaded_and_another_one_in_its_place(self):
         plugins = [str(FIXTURES / f"lib{name}.so") for name in ("recorded_plugin", "recorded_other_plugin")]
         trace = self.trace_of(RECORDED, "plugins", *plugins, *plugins)

@@ -29,7 +29,7 @@ struct Module {
   std::uint64_t end = 0;
   std::uint64_t offset = 0;  ///< file offset of `start`
   std::string build_id;      ///< hexadecimal digits, or empty
-  std::string path;
+  std::string path;          ///< as /proc/PID/maps writes it: with \012 for a newline
 
   friend bool operator==(const Module&, const Module&) = default;
 };

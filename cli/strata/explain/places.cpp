@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "output/text.h"
 #include "profile/sites.h"
 
 namespace strata::cli {
@@ -107,7 +108,8 @@ const std::vector<Line>& Places::lines_of(std::uint32_t node) {
 std::vector<Line> Places::look_up(std::uint64_t address, std::uint32_t number) {
   if (number == trace::Reader::kNoModule) return {{fmt::format("{:#x}", address), "", 0}};
   const trace::Module& module = reader_.modules()[number];
-  return files_.lines_at(module.path, module.build_id, address - module.start + module.offset);
+  return files_.lines_at(replaced(module.path, "\\012", "\n"), module.build_id,
+                         address - module.start + module.offset);
 }
 
 }  // namespace strata::cli
