@@ -353,7 +353,7 @@ bool Engine::keeps_its_bound(std::size_t taken) noexcept {
     case HugeHeap::Place::kInside:
       fatal_call(action, p, ": it points into an allocation, not at its start");
     case HugeHeap::Place::kFreed:
-      fatal_call(action, p, ": the block is free already");
+      fatal_call(action, p, ": the block is free already", true);
     case HugeHeap::Place::kElsewhere:
       spans_.die_if_of_another_heap(action, p);
       die_of_foreign(action, p);

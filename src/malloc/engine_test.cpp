@@ -518,10 +518,10 @@ TEST_F(EngineDeathTest, ALargeOrHugeBlockFreedTwiceIsFatal) {
   EXPECT_DEATH(engine.deallocate_large(large), "it was freed before, or never allocated");
   void* huge = engine.allocate_large(3 * kMiB, 16).address;
   engine.deallocate_large(huge);
-  EXPECT_DEATH(engine.deallocate_large(huge), "the block is free already");
+  EXPECT_DEATH(engine.deallocate_large(huge), "double free of .*: the block is free already");
   EXPECT_DEATH(engine.usable_bytes(huge, "realloc"), "invalid realloc of .*is free already");
   engine.release_all();
-  EXPECT_DEATH(engine.deallocate_large(huge), "the block is free already");
+  EXPECT_DEATH(engine.deallocate_large(huge), "double free of .*: the block is free already");
   void* again = engine.allocate_large(3 * kMiB, 16).address;
   engine.deallocate_large(again);
 }

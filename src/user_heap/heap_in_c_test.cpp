@@ -36,7 +36,7 @@ TEST(HeapInC, DiesOfAFreeThatIsNotItsOwn) {
   strata_heap* heap = strata_heap_create(nullptr, nullptr);
   void* p = strata_heap_malloc(heap, 4 << 20);
   strata_heap_free(heap, p);
-  EXPECT_DEATH(strata_heap_free(heap, p), "invalid free of 0x.*: the block is free already");
+  EXPECT_DEATH(strata_heap_free(heap, p), "double free of 0x.*: the block is free already");
   strata_heap_destroy(heap);
 }
 

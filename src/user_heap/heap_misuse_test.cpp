@@ -267,7 +267,7 @@ TEST_F(HeapDeathTest, ADoubleFreeIsFoundAsInTheMalloc) {
   EXPECT_DEATH(session.deallocate(small), "double free of 0x");
   void* large = session.allocate(4 * kMiB);
   session.deallocate(large);
-  EXPECT_DEATH(session.deallocate(large), "invalid free of 0x.*: the block is free already");
+  EXPECT_DEATH(session.deallocate(large), "double free of 0x.*: the block is free already");
 }
 
 TEST_F(HeapDeathTest, ABlockOfAHeapThatHasEndedIsNobodys) {
