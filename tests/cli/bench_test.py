@@ -445,6 +445,15 @@ class BenchRefusals(InFolder):
         self.assertIn("cannot both be standard output", self.refused("churn", "--json", "-", "--csv", "-"))
         self.assertIn("cannot write", self.refused("churn", "--json", "/no/such/folder/x.json"))
 
+    def test_allocators_none_of_which_can_do_what_a_cell_asks(self):
+        path = self.folder / "results.json"
+        path.write_text("earlier")
+        sentence = self.refused("slots", "--allocators", "object-pool,page-arena", "--json", str(path))
+        self.assertEqual(sentence, "strata bench: nothing was measured, as no allocator fits: object-pool is left out of "
+                                   "slots: it has objects of 64 bytes; --allocators general fits all")
+        self.assertEqual(path.read_text(), "earlier")
+        self.assertEqual([entry.name for entry in self.folder.iterdir()], [path.name])
+
     def test_options_that_contradict_each_other_or_themselves(self):
         for scenario in ("larson", "large"):
             self.assertIn("--smallest 200000 is above --largest 100000",

@@ -159,6 +159,11 @@ int MeasuringCommand::measure_plan(BenchPlan& plan, const std::vector<std::strin
     outcome =
         run_cells(plan, signals, [&](const std::string& what) { progress.step(what + " ..."); });
     folder.remove();  // before an interruption ends this process
+    if (outcome.rows.empty() && signals.interruption() == 0) {
+      throw UsageError(fmt::format(
+          "nothing was measured, as no allocator fits: {}; --allocators general fits all",
+          outcome.notes.front()));
+    }
     return std::move(outcome.rows);
   };
   const auto show = [&](const Results& results, std::FILE* stream) {
