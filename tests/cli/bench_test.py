@@ -445,6 +445,11 @@ class BenchRefusals(InFolder):
         self.assertIn("cannot both be standard output", self.refused("churn", "--json", "-", "--csv", "-"))
         self.assertIn("cannot write", self.refused("churn", "--json", "/no/such/folder/x.json"))
 
+    def test_a_trace_that_is_not_there(self):
+        for name in ("absent.trace", "no/such/app"):
+            self.assertIn(f"there is no file '{name}'; ", self.refused(name))
+        self.assertIn("is a folder; give a scenario, or the file of a trace", self.refused(str(self.folder)))
+
     def test_allocators_none_of_which_can_do_what_a_cell_asks(self):
         path = self.folder / "results.json"
         path.write_text("earlier")

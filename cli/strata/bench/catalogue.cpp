@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -27,6 +28,19 @@ void refuse_unknown(const std::string& name, const Catalogue& catalogue) {
                   name, fmt::join(known, ", ")));
 }
 
+/// \errors  UsageError for the name of a trace that is not there.
+void refuse_absent_trace(const std::string& name) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name, ignored)) {
+    throw UsageError(
+        fmt::format("'{}' is a folder; give a scenario, or the file of a trace", name));
+  }
+  const bool is_path = name.find('/') != std::string::npos || name.ends_with(".trace");
+  if (is_path && !std::filesystem::exists(name, ignored)) {
+    throw UsageError(fmt::format("there is no file '{}'; strata record makes traces", name));
+  }
+}
+
 }  // namespace
 
 const cell::Scenario& Catalogue::scenario(const std::string& name) const {
@@ -35,6 +49,7 @@ const cell::Scenario& Catalogue::scenario(const std::string& name) const {
     if (scenario.name == name) return scenario;
     known.push_back(scenario.name);
   }
+  refuse_absent_trace(name);
   throw UsageError(
       fmt::format("unknown scenario '{}'; the scenarios are: {}", name, fmt::join(known, ", ")));
 }
