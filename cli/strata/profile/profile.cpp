@@ -252,7 +252,10 @@ Profile parse_profile(const std::string& name, std::string_view bytes,
     profile.name = name;
     return profile;
   } catch (const DamagedProfile& reason) {
-    throw refusal(reason.what());
+    // Unpacked, it begins with what it counts; any other text fails somewhere.
+    if (is_packed || bytes.starts_with('\x0a')) throw refusal(reason.what());
+    throw UsageError(
+        fmt::format("'{}' is {}, which strata run --profile writes", name, what_it_is));
   }
 }
 

@@ -151,13 +151,19 @@ TEST(HeapProfile, BadFilesAreOneSentenceThatNamesThem) {
   std::string damaged = packed;
   damaged[damaged.size() / 2] = static_cast<char>(~damaged[damaged.size() / 2]);
   EXPECT_THAT(refusal_of(damaged), StartsWith("'heap.pb.gz' is not a heap profile: "));
-  EXPECT_THAT(refusal_of("{\"rows\":[]}"), StartsWith("'heap.pb.gz' is not a heap profile: "));
+  for (const char* other : {"{\"rows\":[]}", "hello\n",
+                            "\x7f"
+                            "ELF\2\1\1"}) {
+    EXPECT_EQ(refusal_of(other),
+              "'heap.pb.gz' is not a heap profile, which strata run --profile writes");
+  }
   EXPECT_EQ(refusal_of("{\"schema\": \"strata-results/1\"}"),
             "'heap.pb.gz' is not a heap profile: it looks like results, which strata report reads");
   EXPECT_THAT(refusal_of(gzipped("")), HasSubstr("does not say what it counts"));
-  EXPECT_THAT(refusal_of(Message().text(2, Message().number(1, 5).bytes).text(1, "").bytes),
+  EXPECT_THAT(refusal_of(Message().text(1, "").text(2, Message().number(1, 5).bytes).bytes),
               HasSubstr("does not have"));
-  EXPECT_THAT(refusal_of(Message().number(7, 99).bytes), HasSubstr("a text that it does not have"));
+  EXPECT_THAT(refusal_of(Message().text(1, "").number(7, 99).bytes),
+              HasSubstr("a text that it does not have"));
 }
 
 TEST(HeapProfile, WhatIsDamagedIsTold) {
