@@ -76,8 +76,10 @@ Plot holders_plot(const Explanation& explanation) {
                           fmt::format("{}: {} in {}", name, bytes_text(place.at_peak_bytes),
                                       counted_briefly(place.at_peak, "object"))});
   }
-  plot.title = fmt::format("{} holds {:.0f}% of the peak",
-                           shortened(explanation.places().names()[order.front()].line.function, 40),
+  const std::string& holder = explanation.places().names()[order.front()].line.function;
+  plot.title = fmt::format("{} {:.0f}% of the peak",
+                           holder == Places::kNoStack ? "Calls without a recorded stack hold"
+                                                      : shortened(holder, 40) + " holds",
                            100 * static_cast<double>(first.at_peak_bytes) /
                                static_cast<double>(explanation.peak().bytes));
   plot.note = "The places that held the most when the live bytes were at their peak.";

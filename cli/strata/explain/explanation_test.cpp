@@ -119,6 +119,19 @@ TEST(Explanation, SaysWhatEachPlaceHoldsAtThePeak) {
   EXPECT_NE(text.find("1 more place;"), std::string::npos) << text;
 }
 
+TEST(Explanation, SaysInATitleWhoHoldsMostOfThePeak) {
+  const auto title_of_one_place = [](std::uint64_t address) {
+    Told told;
+    told.make(address == 0 ? 0 : told.place(address), 100);
+    for (const Plot& plot : explain_plots(told.explain())) {
+      if (plot.id == "holders") return plot.title;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(title_of_one_place(0x10), "0x10 holds 100% of the peak");
+  EXPECT_EQ(title_of_one_place(0), "Calls without a recorded stack hold 100% of the peak");
+}
+
 TEST(Explanation, NamesSizesAtEvenDistances) {
   Told told;
   const std::uint32_t place = told.place(0x10);

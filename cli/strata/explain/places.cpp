@@ -32,7 +32,7 @@ std::vector<bool> Places::stacks_of(std::uint32_t place) const {
 std::uint32_t Places::find(std::uint32_t stack) {
   if (known_.size() <= stack) known_.resize(stack + 1, kUnknown);
   PlaceName name;
-  Line instead{"no stack was recorded", "", 0};
+  Line instead{kNoStack, "", 0};
   for (std::uint32_t node = stack; node != 0; node = reader_.stacks()[node].parent) {
     const std::string library = standard_library_of(node);
     if (node == stack && !library.empty()) instead.function = library;

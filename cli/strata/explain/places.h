@@ -26,6 +26,9 @@ struct PlaceName {
 /// library, as in `strata profile`.
 class Places {
  public:
+  /// Stands for the line of calls without a stack.
+  static constexpr const char* kNoStack = "no stack was recorded";
+
   /// \param skipped  more functions to skip, such as a program's wrappers of malloc
   Places(const trace::Reader& reader, std::vector<std::string> skipped)
       : reader_(reader), skipped_(std::move(skipped)) {}
