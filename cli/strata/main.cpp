@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <system_error>
 
 #include "commands/command.h"
@@ -167,11 +169,21 @@ int report(const CLI::App& app, std::string_view sentence, int status) {
   return status;
 }
 
-/// Fails unless all output was really written.
-int with_output_written(const CLI::App& app, int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+int report_unwritten(const CLI::App& app, const std::error_code& why) {
+  const std::string reason = why ? ": " + why.message() : "";
+  return report(app, "could not write to standard output" + reason, 1);
+}
+
+/// Writes the last text. Fails unless all output was really written.
+int with_output_written(const CLI::App& app, int status, std::string_view text = {}) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0 &&
+      std::ferror(stdout) == 0) {
+    return status;
+  }
+  const std::error_code why(errno, std::generic_category());
   end_if_nobody_reads_output();
-  return status != 0 ? status : report(app, "could not write to standard output", 1);
+  return status != 0 ? status : report_unwritten(app, why);
 }
 
 int run_main(const std::vector<std::string>& arguments) {
@@ -186,7 +198,9 @@ int run_main(const std::vector<std::string>& arguments) {
   try {
     return with_output_written(app, dispatch(app, commands, split_at_separator(arguments)));
   } catch (const CLI::Success& success) {  // help and version
-    return with_output_written(app, app.exit(success));
+    std::ostringstream text;
+    const int status = app.exit(success, text);
+    return with_output_written(app, status, text.str());
   } catch (const CLI::ArgumentMismatch& error) {  // "--runs: 1 required N missing"
     std::string text = error.what();
     return report(app, text.substr(0, text.find(':')) + " needs a value", 2);
@@ -201,7 +215,7 @@ int run_main(const std::vector<std::string>& arguments) {
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::broken_pipe) end_if_nobody_reads_output();
     if (std::ferror(stdout) == 0) return report(app, error.what(), 1);
-    return report(app, "could not write to standard output: " + error.code().message(), 1);
+    return report_unwritten(app, error.code());
   } catch (const std::exception& error) {
     return report(app, error.what(), 1);
   }

@@ -295,7 +295,7 @@ class Bench(InFolder):
             done = subprocess.run([STRATA, "bench", "list"], stdin=subprocess.DEVNULL, stdout=full,
                                   stderr=subprocess.PIPE, text=True, timeout=100)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("could not write to standard output", done.stderr)
+        self.assertIn("could not write to standard output: No space left on device", done.stderr)
 
     def test_a_narrow_terminal_gets_what_fits(self):
         text = self.in_terminal("bench", "churn", "--allocators", "system", *QUICK, "--size", "16,64", columns=40)

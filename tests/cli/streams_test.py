@@ -53,7 +53,7 @@ class Streams(InFolder):
         path = self.folder / "results.json"
         done = strata_with(">&-", *BENCH, "--json", str(path))
         self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
-                         (1, "strata bench: could not write to standard output"), done.stderr)
+                         (1, "strata bench: could not write to standard output: Bad file descriptor"), done.stderr)
         self.check_results(path)
 
     def test_a_file_is_not_taken_for_standard_output_that_is_closed(self):
@@ -65,11 +65,11 @@ class Streams(InFolder):
 
     def test_a_text_that_could_not_be_written_is_no_success(self):
         for words in (["--help"], ["--version"], ["run", "--help"], ["bench", "list"], ["options"]):
-            for redirection in (">/dev/full", ">&-"):
+            for redirection, reason in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
                 with self.subTest(words=words, redirection=redirection):
                     done = strata_with(redirection, *words)
                     self.assertEqual(done.returncode, 1)
-                    self.assertIn("could not write to standard output", done.stderr)
+                    self.assertIn(f"could not write to standard output: {reason}\n", done.stderr)
 
     def test_a_pipe_that_is_read_no_more_loses_nothing(self):
         page, trace, temporary = self.folder / "page.html", self.folder / "trace", self.folder / "temporary"
@@ -108,7 +108,7 @@ class Streams(InFolder):
                               stderr=subprocess.PIPE, text=True, timeout=300)
         os.close(writing)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("could not write to standard output", done.stderr)
+        self.assertIn("could not write to standard output: Broken pipe", done.stderr)
 
     def test_where_no_temporary_file_can_be_made_the_sentence_says_what_to_do(self):
         done = strata(*BENCH, env={**os.environ, "TMPDIR": "/proc"})

@@ -194,7 +194,6 @@ void print_bench(const BenchPlan& plan, const Results& results, const BenchOutco
   }
   for (const std::string& note : outcome.notes) dim(note + ".");
   print_last_outputs(results.rows, stream);
-  std::fflush(stream);
 }
 
 }  // namespace strata::cli

@@ -121,7 +121,6 @@ class CompareCommand final : public MeasuringCommand {
       fmt::print(stream, "{} is linked with {}: that is what its 'system' row measured.\n",
                  plan.command.front(), own);
     }
-    std::fflush(stream);
   }
 
   std::string warmup_ = "1";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <exception>
 #include <system_error>
 
@@ -52,7 +53,9 @@ void ResultOutputs::publish(const Results& results, const std::function<void(std
   }
   attempt([&] {
     try {
-      show(takes_stdout ? stderr : stdout);
+      std::FILE* const stream = takes_stdout ? stderr : stdout;
+      show(stream);
+      if (std::fflush(stream) != 0) throw std::system_error(errno, std::generic_category());
     } catch (const std::system_error&) {
       if (!takes_stdout) throw;  // otherwise ignored, as in say()
     }
