@@ -37,13 +37,13 @@ class BitmapPoolMagazine {
   }
 
   /// The only magazine of a pool, of which it holds a quarter at most. The pool must outlive it.
-  explicit BitmapPoolMagazine(Pool& pool) noexcept
-      : BitmapPoolMagazine(pool, bounded_depth(pool.capacity(), 1)) {}
+  explicit BitmapPoolMagazine(Pool& from) noexcept
+      : BitmapPoolMagazine(from, bounded_depth(from.capacity(), 1)) {}
   /// The `number`-th of several, from 0, which holds up to `depth` blocks, at most kMaxDepth.
-  BitmapPoolMagazine(Pool& pool, std::size_t depth, std::uint32_t number = 0) noexcept
-      : pool_(pool),
+  BitmapPoolMagazine(Pool& from, std::size_t depth, std::uint32_t number = 0) noexcept
+      : pool_(from),
         depth_(depth < kMaxDepth ? depth : kMaxDepth),
-        cursor_(pool.nth_cursor(number)) {}
+        cursor_(from.nth_cursor(number)) {}
   /// Frees what it holds.
   ~BitmapPoolMagazine() { give_back(count_); }
   BitmapPoolMagazine(const BitmapPoolMagazine&) = delete;
@@ -118,10 +118,10 @@ class BitmapPoolMagazines {
   class Magazine;
 
   /// For at most `max_threads` magazines at a time (at least 1); the pool must outlive them.
-  BitmapPoolMagazines(Pool& pool, std::size_t max_threads) noexcept
-      : pool_(pool),
+  BitmapPoolMagazines(Pool& from, std::size_t max_threads) noexcept
+      : pool_(from),
         max_threads_(max_threads == 0 ? 1 : max_threads),
-        depth_(BitmapPoolMagazine<Pool>::bounded_depth(pool.capacity(), max_threads_)) {}
+        depth_(BitmapPoolMagazine<Pool>::bounded_depth(from.capacity(), max_threads_)) {}
   BitmapPoolMagazines(const BitmapPoolMagazines&) = delete;
   BitmapPoolMagazines& operator=(const BitmapPoolMagazines&) = delete;
 

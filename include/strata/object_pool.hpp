@@ -69,7 +69,7 @@ class ObjectPool {
   class Deleter {
    public:
     constexpr Deleter() noexcept = default;
-    explicit Deleter(ObjectPool& pool) noexcept : pool_(&pool) {}
+    explicit Deleter(ObjectPool& from) noexcept : pool_(&from) {}
     void operator()(T* object) const noexcept { pool_->destroy(object); }
     ObjectPool* pool() const noexcept { return pool_; }
 
@@ -276,7 +276,7 @@ class ObjectPool {
     friend ObjectPool;
     template <typename>
     friend class BasicIterator;
-    BasicIterator(const ObjectPool* pool, std::size_t chunk) noexcept : pool_(pool), chunk_(chunk) {
+    BasicIterator(const ObjectPool* from, std::size_t chunk) noexcept : pool_(from), chunk_(chunk) {
       if (chunk_ < pool_->chunks_.count()) {
         slot_ = pool_->chunks_.at(chunk_).next_live(0);
         skip_finished_chunks();
