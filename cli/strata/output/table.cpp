@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
+#include <utility>
 
 #include "output/text.h"
 
@@ -76,8 +78,9 @@ void Table::add_remark(std::string name, std::string remark, Style remark_style)
   lines_.push_back({{printable(name)}, Style::kPlain, std::move(remark), remark_style});
 }
 
-std::string Table::to_text(bool colour, std::optional<std::size_t> width) const {
-  std::vector<std::size_t> widths;
+Table::Layout Table::lay_out(std::optional<std::size_t> width) const {
+  Layout layout;
+  std::vector<std::size_t>& widths = layout.widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     std::size_t widest = display_width(columns_[i].title);
     for (const Line& line : lines_) {
@@ -85,58 +88,57 @@ std::string Table::to_text(bool colour, std::optional<std::size_t> width) const 
     }
     widths.push_back(widest);
   }
-  if (!width) widths[0] = std::min(widths[0], kWidestName);
-  std::size_t shown = columns_.size();
-  std::size_t needed = kGap * (shown - 1);
-  for (std::size_t column : widths) needed += column;
-  if (width && needed > *width) {
-    const std::size_t cut = std::min(widths[0], std::max(*width / 2, kNarrowestName));
-    needed -= widths[0] - cut;
-    widths[0] = cut;
+  if (!width) {
+    widths[0] = std::min(widths[0], kWidestName);
+    return layout;
   }
-  for (; width && needed > *width && shown > kFewestColumns; --shown) {
-    needed -= kGap + widths[shown - 1];
-  }
-  auto joined = [&](auto cell_at, std::size_t count) {
-    std::string text;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i > 0) text.append(kGap, ' ');
-      const std::string& cell = cell_at(i);
-      const bool is_cut = width && i == 0 && display_width(cell) > widths[0];
-      text += padded(is_cut ? shortened(cell, widths[0]) : cell, widths[i], columns_[i].is_number);
-    }
-    return text;
+  const auto is_too_wide = [&] {
+    return std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1)) > *width;
   };
-  std::string titles =
-      joined([&](std::size_t i) -> const std::string& { return columns_[i].title; }, shown);
-  std::string text = styled(without_trailing_spaces(titles), Style::kDim, colour) + "\n";
-  for (const Line& line : lines_) {
-    std::string fields = joined([&](std::size_t i) -> const std::string& { return line.fields[i]; },
-                                std::min(shown, line.fields.size()));
-    if (line.remark.empty()) {
-      text += styled(without_trailing_spaces(fields), line.style, colour) + "\n";
-      continue;
-    }
-    const std::size_t room = width ? std::max(*width, kNarrowestRemark) : std::string::npos;
-    const std::size_t beside = display_width(fields) + kGap;
-    if (beside + display_width(line.remark) <= room) {
-      text += styled(fields, line.style, colour) + std::string(kGap, ' ');
-      text += styled(line.remark, line.remark_style, colour) + "\n";
-      continue;
-    }
-    const bool is_below = beside + kNarrowestRemark > room;
-    const std::string indent(is_below ? kIndent : beside, ' ');
-    text += is_below ? styled(without_trailing_spaces(fields), line.style, colour) + "\n" + indent
-                     : styled(fields, line.style, colour) + std::string(kGap, ' ');
-    std::string next;
-    for (const std::string& part : wrapped(line.remark, room - indent.size())) {
-      text += next + styled(part, line.remark_style, colour) + "\n";
-      next = indent;
-    }
+  if (is_too_wide()) widths[0] = std::min(widths[0], std::max(*width / 2, kNarrowestName));
+  while (is_too_wide() && widths.size() > kFewestColumns) widths.pop_back();
+  layout.cuts_names = true;
+  layout.room = std::max(*width, kNarrowestRemark);
+  return layout;
+}
+
+std::string Table::fields_text(const std::vector<std::string>& fields, const Layout& layout) const {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(fields.size(), layout.widths.size()); ++i) {
+    const std::size_t width = layout.widths[i];
+    const bool is_cut = i == 0 && layout.cuts_names && display_width(fields[i]) > width;
+    if (i > 0) text.append(kGap, ' ');
+    text += padded(is_cut ? shortened(fields[i], width) : fields[i], width, columns_[i].is_number);
   }
-  if (shown < columns_.size()) {
-    std::string note = fmt::format("({} more in a wider terminal)", columns_.size() - shown);
-    text += styled(note, Style::kDim, colour) + "\n";
+  return text;
+}
+
+std::string Table::line_text(const Line& line, const Layout& layout, bool colour) const {
+  const std::string fields = fields_text(line.fields, layout);
+  const std::string alone = styled(without_trailing_spaces(fields), line.style, colour) + "\n";
+  if (line.remark.empty()) return alone;
+  const std::size_t beside = display_width(fields) + kGap;
+  const std::size_t needed = std::min(display_width(line.remark), kNarrowestRemark);
+  const bool is_below = beside + needed > layout.room;
+  const std::string indent(is_below ? kIndent : beside, ' ');
+  std::string text =
+      is_below ? alone + indent : styled(fields, line.style, colour) + std::string(kGap, ' ');
+  std::string next;
+  for (const std::string& part : wrapped(line.remark, layout.room - indent.size())) {
+    text += next + styled(part, line.remark_style, colour) + "\n";
+    next = indent;
+  }
+  return text;
+}
+
+std::string Table::to_text(bool colour, std::optional<std::size_t> width) const {
+  const Layout layout = lay_out(width);
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  std::string text = line_text({std::move(titles), Style::kDim, {}, {}}, layout, colour);
+  for (const Line& line : lines_) text += line_text(line, layout, colour);
+  if (const std::size_t left = columns_.size() - layout.widths.size(); left > 0) {
+    text += styled(fmt::format("({} more in a wider terminal)", left), Style::kDim, colour) + "\n";
   }
   return with_plain_spaces(text);
 }

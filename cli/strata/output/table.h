@@ -53,6 +53,16 @@ class Table {
     std::string remark;
     Style remark_style;
   };
+  struct Layout {
+    std::vector<std::size_t> widths;       ///< of the columns that are shown
+    bool cuts_names = false;               ///< those that are wider than the first column
+    std::size_t room = std::string::npos;  ///< for a row and a remark beside it
+  };
+
+  Layout lay_out(std::optional<std::size_t> width) const;
+  std::string fields_text(const std::vector<std::string>& fields, const Layout& layout) const;
+  std::string line_text(const Line& line, const Layout& layout, bool colour) const;
+
   std::vector<Column> columns_;
   std::vector<Line> lines_;
 };
