@@ -16,7 +16,7 @@ namespace strata {
 ///
 /// A block is looked at when it is freed, and in use when others begin. Most blocks are filled from
 /// their beginning, and this one may still be, unless something behind a gap is touched, or the
-/// program has had it for a while.
+/// program has had it for a while. A block that has grown is judged by its own beginning.
 /// \threads  Any number at once.
 class HugeBlockPolicy {
  public:
