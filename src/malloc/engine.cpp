@@ -354,6 +354,8 @@ bool Engine::keeps_its_bound(std::size_t taken) noexcept {
       fatal_call(action, p, ": it points into an allocation, not at its start");
     case HugeHeap::Place::kFreed:
       fatal_call(action, p, ": the block is free already", true);
+    case HugeHeap::Place::kKept:
+      fatal_call(action, p, ": it was freed before, or never allocated");
     case HugeHeap::Place::kElsewhere:
       spans_.die_if_of_another_heap(action, p);
       die_of_foreign(action, p);

@@ -526,5 +526,12 @@ TEST_F(EngineDeathTest, ALargeOrHugeBlockFreedTwiceIsFatal) {
   engine.deallocate_large(again);
 }
 
+/// It knows the starts of the last blocks only, but all that it keeps of them.
+TEST_F(EngineDeathTest, WhatIsKeptOfHugeBlocksWasFreedBefore) {
+  auto* const huge = static_cast<char*>(engine.allocate_large(3 * kMiB, 16).address);
+  engine.deallocate_large(huge);
+  EXPECT_DEATH(engine.deallocate_large(huge + kMiB), "invalid free of .*: it was freed before, or");
+}
+
 }  // namespace
 }  // namespace strata

@@ -22,7 +22,7 @@ using Checks = Options::Checks;
 const std::string kIsNoObject =
     "(it was freed just before|the (object|block) is free"
     "|the object was freed twice, or deleted with a size that is not its own"
-    "|it was freed before, or never allocated|nothing is mapped"
+    "|(Strata did not allocate it, or )?it was freed before|nothing is mapped"
     "|it points into an (object|allocation), not at its start)";
 
 class MisuseModel : public SeededTest,

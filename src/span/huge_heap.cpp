@@ -177,7 +177,8 @@ HugeHeap::Place HugeHeap::place_of(const void* p) noexcept {
       [&](std::uintptr_t start, Extent extent) { is_inside |= address - start < extent.bytes; });
   if (is_inside) return Place::kInside;
   const bool was_freed = std::find(std::begin(freed_), std::end(freed_), p) != std::end(freed_);
-  return p != nullptr && was_freed ? Place::kFreed : Place::kElsewhere;
+  if (p != nullptr && was_freed) return Place::kFreed;
+  return kept_.overlaps({address, 1}) ? Place::kKept : Place::kElsewhere;
 }
 
 std::size_t HugeHeap::usable_bytes(const void* p) noexcept {

@@ -71,8 +71,9 @@ class HugeHeap {
   /// What is known of an address where no live block starts.
   ///   kInside  it points into a live block
   ///   kFreed   a block that began there was one of the last kRemembered to be freed
+  ///   kKept    it points into what is kept of freed blocks
   /// \cost  a look at every live block
-  enum class Place : std::uint8_t { kElsewhere, kInside, kFreed };
+  enum class Place : std::uint8_t { kElsewhere, kInside, kFreed, kKept };
   Place place_of(const void* p) noexcept;
 
   /// Bytes usable at `p`; 0 if no live block starts there.
