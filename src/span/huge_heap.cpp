@@ -102,9 +102,11 @@ void* HugeHeap::map_in_exchange(std::size_t bytes, std::size_t whole, std::size_
       put_back(range);
       return {nullptr, false};
     }
-    // The kernel does not move what it keeps as two mappings.
-    if (address == nullptr) unmap(range);
-    if (address != nullptr && is_worth_huge_pages(rounded)) pages_.advise_huge(address, rounded);
+    if (address == nullptr) {
+      unmap(range);  // the kernel does not move what it keeps as two mappings
+    } else if (is_worth_huge_pages(rounded)) {
+      pages_.advise_huge(address, rounded);
+    }
     exchanged = 0;
   }
   const Block block =
